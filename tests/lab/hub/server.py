@@ -83,9 +83,8 @@ class Hub:
         self._lab.faults.add(Fault(kind, **details))
 
     def reset(self) -> None:
-        """Forget all faults and counts. Branches that moved stay where they are."""
-        self._lab.faults.clear()
-        self._lab.counters.reset()
+        """Forget all faults and counts, and put moved branches back where they were at the start."""
+        self._lab.reset()
 
     def counters(self) -> dict[str, Any]:
         """What was seen and sent so far; see Counters."""

@@ -202,8 +202,7 @@ class HubHandler(Handler):
             case "POST /_lab/refs":
                 lab.repos[data["repo"]].move(data.get("branch", "main"), data["commit"])
             case "POST /_lab/reset":
-                lab.faults.clear()
-                lab.counters.reset()
+                lab.reset()
             case "GET /_lab/repos":
                 return {name: inventory(repo) for name, repo in lab.repos.items()}
             case "GET /_lab/faults":
