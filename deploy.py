@@ -1,0 +1,43 @@
+"""Paddock: from a bare Linux machine to a dependable llama.cpp host.
+
+    pyinfra INVENTORY deploy.py          see what would change, then press Enter
+    pyinfra INVENTORY deploy.py --dry    see it only
+    pyinfra INVENTORY deploy.py -y       do it
+
+Every setting is a key in the inventory; group_data/all.py shows them all.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from roles import overview
+from roles.benchmark.deploy import benchmark
+from roles.browser.deploy import browser
+from roles.llama_cpp.deploy import llama_cpp
+from roles.model.deploy import model
+from roles.packages.deploy import packages
+from roles.service.deploy import lingering, service
+
+wishes = overview.begin()  # all hosts' settings are checked here, before any command runs
+
+if wishes:
+    wanted = wishes.settings
+
+    overview.checked(name="Check the host", wishes=wishes)
+    if wanted.runs("packages"):
+        packages()
+    if wanted.runs("browser"):
+        browser(wanted=wanted.browser)
+    if wanted.runs("service"):
+        lingering()  # before the long jobs: they outlive a lost connection only where the user lingers
+    if wanted.runs("llama_cpp"):
+        llama_cpp(wishes=wishes)
+    if wanted.runs("model"):
+        model(wishes=wishes)
+    if wanted.runs("service"):
+        service(wishes=wishes)
+    if wanted.runs("benchmark"):
+        benchmark(wishes=wishes)
+    overview.ended(name="Sum up", wishes=wishes)

@@ -1,0 +1,11 @@
+"""The benchmark role: the seed's table for what this host serves."""
+
+from pyinfra.api import deploy
+
+from roles.benchmark import operations
+from roles.wishes import Wishes
+
+
+@deploy("Benchmark")
+def benchmark(wishes: Wishes) -> None:
+    operations.measured(name="Measure what is served", wishes=wishes)

@@ -1,0 +1,96 @@
+"""The host itself, as every role needs to know it: who we are there, what it runs, what it has."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from roles.observation import Fragment, Seen
+from roles.on_host import find_command, read, run
+
+
+def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:
+    """Runs on the host."""
+    import os
+    import pwd
+
+    me = pwd.getpwuid(os.getuid())
+    release = {}
+    for line in (read("/etc/os-release") or "").splitlines():
+        key, _, value = line.partition("=")
+        release[key] = value.strip("\"'")
+    memory = {}
+    for line in (read("/proc/meminfo") or "").splitlines():
+        key, _, value = line.partition(":")
+        memory[key] = int(value.split()[0]) * 1024
+    root = "is"
+    if os.getuid() != 0:
+        sudo = run(["sudo", "-n", "true"])
+        root = "none" if sudo is None else "free" if sudo["rc"] == 0 else "password"
+    own = f"/run/user/{os.getuid()}"
+    os.environ.setdefault("XDG_RUNTIME_DIR", own)
+    group = f"/sys/fs/cgroup/user.slice/user-{os.getuid()}.slice/user@{os.getuid()}.service/cgroup.controllers"
+    disk = os.statvfs(me.pw_dir)
+    return {
+        "user": me.pw_name,
+        "uid": os.getuid(),
+        "home": me.pw_dir,
+        "os_id": release.get("ID", ""),
+        "os_like": release.get("ID_LIKE", ""),
+        "os_name": release.get("PRETTY_NAME", "unknown Linux"),
+        "root": root,
+        "systemd": os.path.isdir("/run/systemd/system"),
+        "user_manager": os.path.exists(own + "/systemd/private"),
+        "lingers": os.path.exists("/var/lib/systemd/linger/" + me.pw_name),
+        "memory_capped": "memory" in (read(group) or "").split(),
+        "memory_total": memory.get("MemTotal", 0),
+        "memory_available": memory.get("MemAvailable", 0),
+        "cpus": len(os.sched_getaffinity(0)),
+        "disk_free": disk.f_bavail * disk.f_frsize,
+        "commands": {name: find_command(name) for name in ask["commands"]},
+    }
+
+
+class HostSeen(Seen):
+    """Memory and disk in bytes. `root`: how root is reached; `commands`: absolute paths, None where missing."""
+
+    user: str
+    uid: int
+    home: str
+    os_id: str
+    os_like: str
+    os_name: str
+    root: Literal["is", "free", "password", "none"]
+    systemd: bool
+    user_manager: bool
+    lingers: bool
+    memory_capped: bool
+    memory_total: int
+    memory_available: int
+    cpus: int
+    disk_free: int
+    commands: dict[str, str | None]
+
+    def can_be_root(self, has_password: bool) -> bool:
+        return self.root in ("is", "free") or (self.root == "password" and has_password)
+
+    @property
+    def data_dir(self) -> str:
+        """Where Paddock keeps what it builds, downloads and remembers on this host."""
+        return f"{self.home}/.local/share/paddock"
+
+    def expand(self, path: str) -> str:
+        """`~` is the home of the host's user, not the controller's."""
+        return self.home + path[1:] if path.startswith("~/") else path
+
+
+# What building, downloading and waiting need; roles.packages knows which package brings each.
+COMMANDS = ("git", "cmake", "ninja", "g++", "ccache", "curl")
+
+HOST = Fragment("host", look_at_host, lambda _: {"commands": COMMANDS}, HostSeen)
+
+
+def no_root(seen: HostSeen, what: str) -> str:
+    """The sentence about something that only root may do."""
+    if seen.root == "password":
+        return f"{what}: root is needed and sudo wants a password; run again with --same-sudo-password"
+    return f"{what}: root is needed and {seen.user} has none"

@@ -1,0 +1,49 @@
+"""Long jobs: transient user units on the host, capped, killed as a whole, alive when the connection drops."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from roles.remote import Script
+
+ON_HOST = (Path(__file__).parent / "job_on_host.py").read_text("utf-8")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A shell program in the unit `paddock-NAME`.
+
+    `seconds` and `memory` (bytes) cap it. Progress is that of ninja's step counter in its log, or of the size of the
+    file `watch` on its way to `total` bytes. `secret` is text that the script finds in the file
+    $XDG_RUNTIME_DIR/paddock-NAME.secret (0600, in memory) and must remove.
+    """
+
+    name: str
+    title: str
+    text: str
+    args: tuple[str, ...]
+    seconds: int
+    memory: int
+    watch: str = ""
+    total: int = 1
+    secret: str = ""
+
+    def __repr__(self) -> str:
+        return f"<job {self.name}>"
+
+    @property
+    def script(self) -> str:
+        values = " ".join(shlex.quote(arg) for arg in self.args)
+        return (
+            "export LC_ALL=C\nfail() { printf 'paddock: %s\\n' \"$*\"; exit 1; }\n"
+            f"job() {{\nset -eu\n{self.text}\n}}\njob {values}\n"
+        )
+
+
+def follow(job: Job) -> Script:
+    """The script that starts the job, or joins it where it runs already, and ends as it ends."""
+    wire = {**asdict(job), "script": job.script, "args": []}
+    return Script(ON_HOST, (json.dumps(wire),), seconds=job.seconds + 120, python=True, live=True)

@@ -1,0 +1,160 @@
+"""Runs on the host: start a transient user unit, or join the one that runs, and show its progress until it ends.
+
+The unit outlives this program and the connection. Its name is the lock; its log, its script and its exit status are
+files, so the next run can join it and read how it ended. The job
+comes as JSON in the first argument.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from typing import Any
+
+EVERY = 5.0  # seconds between two lines of progress
+
+
+def systemctl(*words: str) -> str:
+    done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, timeout=30)
+    return done.stdout.strip()
+
+
+def write(path: str, text: str) -> None:
+    """0600: a job's secret may be among what is written."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+
+
+def unlink(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def start(job: dict[str, Any], folder: str, unit: str) -> None:
+    os.makedirs(folder, exist_ok=True)
+    base = os.path.join(folder, job["name"])
+    write(base + ".sh", job["script"])
+    if job["secret"]:
+        # Memory only: the runtime directory is a tmpfs of this user, and the script removes the file once it is read.
+        write(os.path.join(os.environ["XDG_RUNTIME_DIR"], unit + ".secret"), job["secret"])
+    unlink(base + ".exit")
+    write(base + ".log", "")
+    systemctl("reset-failed", unit + ".service")
+    wrapper = 'sh "$0.sh" "$@" && status=0 || status=$?; echo $status >"$0.exit"; exit $status'
+    limits = [f"RuntimeMaxSec={job['seconds']}", f"MemoryMax={job['memory']}", "MemorySwapMax=0", "OOMPolicy=stop"]
+    output = ["StandardOutput=append:" + base + ".log", "StandardError=append:" + base + ".log"]
+    command = ["systemd-run", "--user", "--quiet", "--unit=" + unit]
+    for setting in [*limits, *output, "Nice=5", "UMask=0022"]:
+        command += ["-p", setting]
+    done = subprocess.run(
+        [*command, "--", "/bin/sh", "-c", wrapper, base, *job["args"]], capture_output=True, text=True, timeout=60
+    )
+    if done.returncode:
+        end(f"the unit {unit} could not be started: {done.stderr.strip()}")
+
+
+def end(sentence: str) -> None:
+    sys.stderr.write("paddock: " + sentence + "\n")
+    sys.exit(1)
+
+
+def human(amount: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}"
+        amount /= 1000
+    return f"{amount:.1f} GB"
+
+
+def clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02d}"
+
+
+class Progress:
+    """One line now and then: a step of so many, or bytes of so many."""
+
+    def __init__(self, job: dict[str, Any], log: str) -> None:
+        self.job, self.log, self.began, self.shown = job, log, time.time(), 0.0
+        self.first = self.size()
+
+    def size(self) -> int:
+        try:
+            return os.path.getsize(self.job["watch"])
+        except OSError:
+            return 0
+
+    def line(self) -> str:
+        passed = time.time() - self.began
+        if self.job["watch"]:
+            size, total = self.size(), self.job["total"]
+            speed = max(size - self.first, 0) / max(passed, 0.1)
+            left = clock((total - size) / speed) + " left" if speed else "waiting"
+            return f"{human(size)} of {human(total)}, {size * 100 // total} %, {human(speed)}/s, {left}"
+        steps = re.findall(r"^\[(\d+)/(\d+)\] (.*)$", tail(self.log), re.M)
+        if not steps:
+            return clock(passed)
+        done, total, what = steps[-1]
+        name = os.path.basename(what.split()[-1])
+        return f"{done} of {total}, {int(done) * 100 // int(total)} %, {clock(passed)}, {name}"
+
+    def show(self) -> None:
+        if time.time() - self.shown >= EVERY:
+            self.shown = time.time()
+            print(self.job["title"] + ": " + self.line(), flush=True)
+
+
+def tail(path: str, size: int = 8192) -> str:
+    with open(path, "rb") as file:
+        file.seek(max(os.path.getsize(path) - size, 0))
+        return file.read().decode("utf-8", "replace")
+
+
+def follow(job: dict[str, Any], base: str, unit: str) -> None:
+    progress = Progress(job, base + ".log")
+    while systemctl("show", "-p", "ActiveState", "--value", unit + ".service") in ("active", "activating"):
+        progress.show()
+        time.sleep(0.5)
+
+
+def judge(base: str, unit: str) -> None:
+    """Leave with the job's own sentence, or with what systemd knows where it was killed."""
+    try:
+        with open(base + ".exit") as file:
+            status = file.read().strip()
+    except FileNotFoundError:
+        result = systemctl("show", "-p", "Result", "--value", unit + ".service")
+        reasons = {"oom-kill": "it needed more memory than its cap", "timeout": "it ran longer than its time limit"}
+        end(reasons.get(result, f"it was killed ({result})") + "; its log is " + base + ".log")
+    if status != "0":
+        lines = [line.strip() for line in tail(base + ".log").splitlines() if line.strip()]
+        own = [line[9:] for line in lines if line.startswith("paddock: ")]
+        told = [line for line in lines if re.search(r"\b(fatal|error)\b", line, re.I)]
+        sentence = own[-1] if own else told[0] if told else lines[-1] if lines else "exit status " + status
+        end(sentence + " (log: " + base + ".log)")
+
+
+def main() -> None:
+    job = json.loads(sys.argv[1])
+    os.environ.setdefault("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
+    folder, unit = os.path.expanduser("~/.local/share/paddock/jobs"), "paddock-" + job["name"]
+    base = os.path.join(folder, job["name"])
+    if systemctl("is-active", unit + ".service") in ("active", "activating"):
+        with open(base + ".sh") as file:
+            same = file.read() == job["script"]
+        print(f"joining {unit}, which is running" if same else f"waiting for another {unit} to end", flush=True)
+        follow(job, base, unit)
+        if same:
+            judge(base, unit)
+            return
+    start(job, folder, unit)
+    follow(job, base, unit)
+    judge(base, unit)
+
+
+main()

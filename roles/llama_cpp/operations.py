@@ -1,0 +1,19 @@
+"""Operations of the llama_cpp role."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+
+from pyinfra.api import operation
+from pyinfra.api.command import PyinfraCommand
+
+from roles.llama_cpp import decide
+from roles.operation import converge
+from roles.settings import LlamaCpp
+
+
+@operation()
+def built(wanted: LlamaCpp, commit: str) -> Generator[PyinfraCommand]:
+    """A release of that commit, built for this host, stands beside the others."""
+    yield from converge(partial(decide.built, wanted, commit))

@@ -1,0 +1,67 @@
+"""The lock: what a tag, a branch or a file on the Hub was resolved to, in a YAML file beside the inventory.
+
+Later runs use it and ask nobody; whoever wants something newer deletes the entry. Written when a run begins to
+execute, never in a dry run.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pyinfra.api import Inventory
+
+HEADER = "# Written by Paddock: what each ref and file was resolved to. Delete an entry to have it resolved anew.\n"
+
+
+class LockError(Exception):
+    """The lock file cannot be used; the text says why."""
+
+
+class Lock:
+    """Entries by kind and name. Missing file: empty."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.changed = False
+        self._entries = self._read()
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        if not self.path.exists():
+            return {}
+        try:
+            entries = yaml.safe_load(self.path.read_text("utf-8")) or {}
+        except (OSError, yaml.YAMLError) as error:
+            raise LockError(f"{self.path} cannot be read: {error}") from error
+        if not isinstance(entries, dict) or not all(isinstance(kind, dict) for kind in entries.values()):
+            raise LockError(
+                f"{self.path} is not a lock file; restore it, or delete it to have everything resolved anew"
+            )
+        return entries
+
+    def get(self, kind: str, name: str) -> Any:
+        return self._entries.get(kind, {}).get(name)
+
+    def put(self, kind: str, name: str, value: Any) -> None:
+        self._entries.setdefault(kind, {})[name] = value
+        self.changed = True
+
+    def save(self) -> None:
+        """Atomic; does nothing where nothing was resolved."""
+        if not self.changed:
+            return
+        draft = self.path.with_name(self.path.name + ".new")
+        draft.write_text(HEADER + yaml.safe_dump(self._entries, sort_keys=True), "utf-8")
+        draft.replace(self.path)
+        self.changed = False
+
+
+def beside(inventory: Inventory) -> Path:
+    """Where the lock of this run's inventory is: beside the file, or in the working directory for a list of hosts."""
+    for word in sys.argv[1:]:
+        path = Path(word)
+        if path.suffix == ".py" and path.stem in inventory.groups and path.is_file():
+            return path.with_suffix(".lock.yml")
+    return Path("paddock.lock.yml")

@@ -1,0 +1,86 @@
+"""The model file on the host, and what its sidecar says of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roles.observation import Fragment, Seen
+from roles.on_host import node, read
+
+
+def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
+    """Runs on the host."""
+    import json
+    import os
+
+    path = os.path.expanduser(ask["path"])
+    folder = os.path.dirname(path)
+    while folder and not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    disk = os.statvfs(folder or "/")
+    magic = b""
+    if os.path.isfile(path) and os.access(path, os.R_OK):
+        with open(path, "rb") as file:
+            magic = file.read(4)
+    part = node(path + ".part")
+    try:
+        sidecar = json.loads(read(path + ".json") or "null")
+    except ValueError:
+        sidecar = None
+    return {
+        "path": path,
+        "file": node(os.path.realpath(path)),
+        "is_gguf": magic == b"GGUF",
+        "sidecar": sidecar,
+        "part_size": part["size"] if part else 0,
+        "disk_free": disk.f_bavail * disk.f_frsize,
+    }
+
+
+class File(Seen):
+    """What stands at a path; size in bytes."""
+
+    kind: str
+    mode: int
+    uid: int
+    size: int
+    mtime_ns: int
+
+
+class Sidecar(Seen):
+    """What was verified of a file when it was downloaded. Same size and mtime: the same bytes."""
+
+    sha256: str
+    size: int
+    mtime_ns: int
+
+
+class ModelSeen(Seen):
+    """`path` is absolute; sizes in bytes."""
+
+    path: str
+    file: File | None
+    is_gguf: bool
+    sidecar: Sidecar | None
+    part_size: int
+    disk_free: int
+
+    @property
+    def verified(self) -> str | None:
+        """The sha256 of the file as it stands, without reading it again; None where nobody has verified it."""
+        if self.file is None or self.sidecar is None:
+            return None
+        same = (self.file.size, self.file.mtime_ns) == (self.sidecar.size, self.sidecar.mtime_ns)
+        return self.sidecar.sha256 if same else None
+
+
+def ask_for_model(wishes: Any) -> dict[str, Any]:
+    """Where the model is, or shall be: a folder of its own per repository and commit, so that an update never
+    replaces what still serves."""
+    if wishes.model is None:
+        return {"path": wishes.settings.model.model_path}
+    folder = f"{wishes.model.repo.replace('/', '--')}/{wishes.model.commit[:12]}"
+    return {"path": f"~/.local/share/paddock/models/{folder}/{wishes.model.file}"}
+
+
+MODEL = Fragment("model", look_at_model, ask_for_model, ModelSeen)

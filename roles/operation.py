@@ -1,0 +1,112 @@
+"""What every Paddock operation is made of: a pure decision, its reasons, and one way to act on it.
+
+A decision function takes an observation and returns a `Decision`. `converge` turns it into pyinfra's commands: none
+where the host is as wanted. In prepare the decision's `after` becomes the next operation's observation, so that a dry
+run on a bare host is complete; in execute the observation is dropped before the first command and read again.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from pyinfra import logger
+from pyinfra.api import FunctionCommand, Host, State
+from pyinfra.api.command import PyinfraCommand
+
+from roles import observation, remote, trouble
+from roles.observation import Observation, Unreadable
+from roles.remote import Script
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do on the host. `what` names it in an error; `diff` is (path, old text, new text)."""
+
+    what: str
+    script: Script
+    diff: tuple[str, str, str] | None = None
+    report: Callable[[list[str]], None] | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        return f"<{self.what}>"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a role wants done, and why.
+
+    `after` is the host once the steps have run. `refusal` takes the host out of the run, `left_out` is said and the
+    run goes on, `reasons` are why there are steps.
+    """
+
+    after: Observation
+    reasons: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+    refusal: str | None = None
+    left_out: str | None = None
+
+
+def converge(decide: Callable[[Observation], Decision]) -> Iterator[PyinfraCommand]:
+    """The body of every operation: decide on what is observed now, and act where the decision says so."""
+    state, host = observation.context()
+    if not state.is_executing and host in state.failed_hosts:
+        return
+    try:
+        decision = decide(observation.read())
+    except Unreadable as error:
+        yield from _refuse(state, host, str(error))
+        return
+    if decision.refusal is not None:
+        yield from _refuse(state, host, decision.refusal)
+        return
+    if decision.left_out:
+        trouble.left_out(host, decision.left_out)
+    if not decision.steps:
+        host.noop("as wanted")
+        return
+    for reason in decision.reasons:
+        host.log(reason)
+    # Before the first yield: in prepare nothing after it runs, and in execute a failing step ends the generator.
+    if state.is_executing:
+        observation.forget()
+    else:
+        observation.predict(decision.after)
+    for step in decision.steps:
+        yield FunctionCommand(act, (step,), {})
+
+
+def act(state: State, host: Host, step: Step) -> bool:
+    """Run one step. False fails this host alone; the reason goes to the screen and to the last lines of the run."""
+    if step.diff and state.config.DIFF:
+        _show_diff(host, *step.diff)
+    try:
+        lines = remote.run(state, host, step.script)
+    except remote.Failed as error:
+        trouble.failed(host, f"{step.what}: {error}")
+        return False
+    if step.report:
+        step.report(lines)
+    return True
+
+
+def _refuse(state: State, host: Host, why: str) -> Iterator[PyinfraCommand]:
+    if state.is_executing:
+        yield FunctionCommand(_fail, (why,), {})
+    else:
+        # Not state.fail_hosts: it asks at the terminal, and ends the run where it was the only host.
+        trouble.failed(host, why)
+        state.failed_hosts.add(host)
+        state.active_hosts.discard(host)
+
+
+def _fail(state: State, host: Host, why: str) -> bool:
+    trouble.failed(host, why)
+    return False
+
+
+def _show_diff(host: Host, path: str, old: str, new: str) -> None:
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), f"{path} (now)", f"{path} (wanted)", lineterm="")
+    for line in lines:
+        host.log(line, log_func=logger.info)

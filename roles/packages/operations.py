@@ -1,0 +1,19 @@
+"""Operations of the packages role."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+
+from pyinfra.api import operation
+from pyinfra.api.command import PyinfraCommand
+
+from roles import remote
+from roles.operation import converge
+from roles.packages import decide
+
+
+@operation()
+def installed() -> Generator[PyinfraCommand]:
+    """What Paddock needs of the distribution is installed; nothing is upgraded."""
+    yield from converge(partial(decide.installed, remote.has_password()))

@@ -1,0 +1,78 @@
+"""The command line of llama-server, and the unit that runs it, as pure functions of the settings."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import jinja2
+
+from roles.settings import Service
+
+UNIT = "paddock-llama-server.service"
+ALL_LAYERS = 99
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).parents[2] / "templates"),
+    undefined=jinja2.StrictUndefined,
+    autoescape=False,  # a unit is not HTML; systemd's own escaping is `escaped`
+    keep_trailing_newline=True,
+)
+
+
+def fitted(wanted: Service) -> bool:
+    """Whether llama.cpp itself chooses the split. Never together with numbers of our own (llama.cpp#27872)."""
+    return wanted.fit == "on" or (wanted.fit == "auto" and wanted.n_cpu_moe == "auto" and wanted.gpu_layers == "auto")
+
+
+def arguments(wanted: Service, model: str, rpc_servers: tuple[str, ...], device: bool) -> list[str]:
+    """llama-server's arguments. `device`: there is one that takes layers, so the split is spelled out."""
+    args = ["-m", model, "-c", wanted.context, "-ub", wanted.ubatch, "-np", 1]
+    args += ["--cache-ram", wanted.cache_ram_mib, "--context-shift" if wanted.context_shift else "--no-context-shift"]
+    args += ["-ctk", wanted.cache_type_k, "-ctv", wanted.cache_type_v, "-fa", wanted.flash_attention]
+    if rpc_servers:
+        args += ["--rpc", ",".join(rpc_servers)]
+    if not fitted(wanted) and device:
+        args += ["-ngl", ALL_LAYERS if wanted.gpu_layers == "auto" else wanted.gpu_layers]
+    if wanted.n_cpu_moe != "auto":
+        args += ["--n-cpu-moe", wanted.n_cpu_moe]
+    args += ["-fit", "on" if fitted(wanted) and device else "off", "--jinja" if wanted.jinja else "--no-jinja"]
+    if wanted.threads != "auto":
+        args += ["-t", wanted.threads]
+    for option, value in {
+        "--temp": wanted.temperature,
+        "--top-p": wanted.top_p,
+        "--top-k": wanted.top_k,
+        "--min-p": wanted.min_p,
+    }.items():
+        if value is not None:
+            args += [option, f"{value:g}" if isinstance(value, float) else value]
+    # 4 is the level at which llama.cpp logs where the layers went.
+    args += ["--host", wanted.host, "--port", wanted.port, "-lv", 4]
+    return [str(argument) for argument in args]
+
+
+def unit_text(wanted: Service, command: list[str], model: str, memory_max: int, identity: str) -> str:
+    """The unit file. Its stamp changes with everything the process is made of: text, release and model."""
+
+    def render(stamp: str) -> str:
+        return _TEMPLATES.get_template("llama-server.service.j2").render(
+            unit=UNIT,
+            model=escaped(model),
+            stamp=stamp,
+            command=" ".join(escaped(word) for word in command),
+            memory_max=wanted.service_memory_max if wanted.service_memory_max != "auto" else memory_max,
+            memory_swap_max=wanted.service_memory_swap_max,
+        )
+
+    return render(hashlib.sha256((render("") + identity).encode()).hexdigest()[:16])
+
+
+def stamp_of(text: str) -> str:
+    """The stamp in a unit file."""
+    return next(line.rpartition("=")[2] for line in text.splitlines() if "PADDOCK_STAMP=" in line)
+
+
+def escaped(word: str) -> str:
+    """A word for a unit file: systemd expands % and $, and splits at blanks unless quoted."""
+    safe = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{safe}"' if not safe or any(c in safe for c in " \t'\"\\;#") else safe

@@ -1,0 +1,16 @@
+"""The service role: llama-server as a capped user unit that starts at boot."""
+
+from pyinfra.api import deploy
+
+from roles.service import operations
+from roles.wishes import Wishes
+
+
+@deploy("Service")
+def lingering() -> None:
+    operations.lingering(name="Let the user's units outlive the login")
+
+
+@deploy("Service")
+def service(wishes: Wishes) -> None:
+    operations.running(name="Run llama-server", wishes=wishes)

@@ -1,0 +1,81 @@
+"""The unit: what is written, what systemd holds, what runs, and who has the port."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roles.observation import Fragment, Seen
+from roles.on_host import entries, read, run
+from roles.service.command import UNIT
+
+
+def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
+    """Runs on the host."""
+    import os
+    import re
+
+    names = ["ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "NeedDaemonReload"]
+    names += ["MemoryMax", "MemorySwapMax", "MemoryCurrent", "Result"]
+    shown = run(["systemctl", "--user", "show", ask["unit"], "--property=" + ",".join(names)])
+    properties = dict(line.split("=", 1) for line in (shown or {"out": ""})["out"].splitlines() if "=" in line)
+    pid = properties.get("MainPID", "0")
+    stamp = re.search(r"\0PADDOCK_STAMP=([0-9a-f]+)", "\0" + (read(f"/proc/{pid}/environ") or ""))
+    path = os.path.expanduser("~/.config/systemd/user/" + ask["unit"])
+
+    # A listening socket is known by its inode; whose it is, only to its owner and to root.
+    inodes = set()
+    for table in ("tcp", "tcp6"):
+        for line in (read("/proc/net/" + table) or "").splitlines()[1:]:
+            field = line.split()
+            if field[3] == "0A" and int(field[1].rpartition(":")[2], 16) == ask["port"]:
+                inodes.add(f"socket:[{field[9]}]")
+    holder = None
+    for process in entries("/proc") if inodes else []:
+        for number in entries(f"/proc/{process}/fd") if process.isdigit() else []:
+            try:
+                link = os.readlink(f"/proc/{process}/fd/{number}")
+            except OSError:
+                continue
+            if link in inodes:
+                holder = {"pid": int(process), "name": (read(f"/proc/{process}/comm") or "").strip()}
+    return {
+        "unit": read(path),
+        "properties": properties,
+        "running_stamp": stamp.group(1) if stamp else None,
+        "port_taken": bool(inodes),
+        "port_holder": holder,
+    }
+
+
+class Process(Seen):
+    pid: int
+    name: str
+
+
+class ServiceSeen(Seen):
+    """`unit`: the text of its file; `properties`: systemd's own, as printed; `running_stamp`: the process's."""
+
+    unit: str | None
+    properties: dict[str, str]
+    running_stamp: str | None
+    port_taken: bool
+    port_holder: Process | None
+
+    def shown(self, name: str) -> str:
+        return self.properties.get(name, "")
+
+    @property
+    def active(self) -> bool:
+        return self.shown("ActiveState") == "active"
+
+    @property
+    def main_pid(self) -> int:
+        return int(self.shown("MainPID") or 0)
+
+
+SERVICE = Fragment(
+    "service",
+    look_at_service,
+    lambda wishes: {"unit": UNIT, "port": wishes.settings.service.port},
+    ServiceSeen,
+)

@@ -1,0 +1,26 @@
+"""Operations of the service role."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+
+from pyinfra.api import operation
+from pyinfra.api.command import PyinfraCommand
+
+from roles import remote
+from roles.operation import converge
+from roles.service import decide
+from roles.wishes import Wishes
+
+
+@operation()
+def lingering() -> Generator[PyinfraCommand]:
+    """The user's units start at boot and outlive the login."""
+    yield from converge(partial(decide.lingering, remote.has_password()))
+
+
+@operation()
+def running(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """llama-server runs as wanted, within its memory cap, and answers."""
+    yield from converge(partial(decide.running, wishes))

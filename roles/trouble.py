@@ -1,0 +1,89 @@
+"""What went wrong, per host, and the last lines of a run: `paddock: HOST: REASON`."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import sys
+from types import FrameType
+
+from pyinfra import logger
+from pyinfra.api import Host, State
+from pyinfra.api.state import StateStage
+
+_failed: dict[str, str] = {}
+_left_out: dict[str, list[str]] = {}
+_last_words: dict[str, str] = {}
+_watching: list[State] = []
+
+
+def failed(host: Host, why: str) -> None:
+    """The host is out of this run."""
+    host.log_styled(why, fg="red", log_func=logger.error)
+    _failed[host.name] = why
+
+
+def left_out(host: Host, what: str) -> None:
+    """Something was not done, and the run goes on. Said once."""
+    said = _left_out.setdefault(host.name, [])
+    if what not in said:
+        said.append(what)
+        host.log_styled(what, fg="yellow", log_func=logger.warning)
+
+
+def last_word(host: Host, what: str) -> None:
+    """How the run ended for a host that is well."""
+    _last_words[host.name] = what
+
+
+def watch(state: State) -> None:
+    """From here on the run ends with one line per host, and Ctrl-C with a sentence and the exit code 130."""
+    if not _watching:
+        _watching.append(state)
+        atexit.register(_print_last_lines)
+        signal.signal(signal.SIGINT, _interrupted)
+
+
+def refuse_all(sentences: list[str]) -> None:
+    """Bad settings: say all of them and end the run with exit code 2, before any command has run."""
+    for sentence in sentences:
+        print(f"paddock: {sentence}", file=sys.stderr)
+    _exit(2)
+
+
+def _interrupted(_signal: int, _frame: FrameType | None) -> None:
+    """pyinfra ends with exit code 0 here, which a script would take for success."""
+    hosts = sorted(host.name for host in _watching[0].active_hosts)
+    for name in hosts:
+        _failed.setdefault(
+            name,
+            "interrupted; what was being built or downloaded goes on there, capped: run the same command to rejoin it,"
+            " or stop it with `systemctl --user stop 'paddock-*'`",
+        )
+    _print_last_lines()
+    _exit(130)
+
+
+def _exit(code: int) -> None:
+    """At once: pyinfra would turn SystemExit in a greenlet into exit code 0 or 1, and wait for what still runs."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _print_last_lines() -> None:
+    if not _watching:
+        return
+    state = _watching.pop()
+    for host in state.inventory:
+        if state.limit_hosts is not None and host not in state.limit_hosts:
+            continue
+        why = _failed.get(host.name)
+        if why is None and host in state.failed_hosts:
+            why = "no connection; the reason stands above" if not host.connected else "failed; the reason stands above"
+        if why is None and state.current_stage >= StateStage.Disconnect:
+            why = _last_words.get(host.name)
+        for line in [*_left_out.get(host.name, []), *([why] if why else [])]:
+            print(f"paddock: {host.name}: {line}", file=sys.stderr)
+    sys.stderr.flush()
