@@ -36,7 +36,7 @@ class Fault:
       expired   redirect to the CDN by a link that has expired
       move      move `branch` of `repo` to `commit` before answering (another push in between)
     path      pattern (`*`, `?`) on the path of the URL, without its query
-    host      "hub", "cdn", or None for both
+    host      "hub", "cdn", or None for both; a fault of the body means the CDN unless it says otherwise
     method    "GET", "HEAD", or None for both
     skip      matching requests that stay well before the first that goes wrong
     times     how many go wrong; None: all until reset
@@ -60,6 +60,8 @@ class Fault:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"unknown fault {self.kind!r}; known: {', '.join(sorted(KINDS))}")
+        if self.kind in BODIES and self.host is None:
+            self.host = "cdn"  # and not the few bytes of the redirect to it
 
     def matches(self, host: str, method: str, path: str) -> bool:
         """Whether this request is one of those meant."""
