@@ -93,7 +93,8 @@ def test_the_client_downloads_weights_whole(hub: Hub, content: bytes, tmp_path: 
 
 
 def test_the_client_downloads_a_whole_repository_by_its_tree(hub: Hub, tmp_path: Path) -> None:
-    snapshot_download(MODEL, endpoint=hub.url, local_dir=tmp_path, token=False)
+    # With local_dir alone it would keep the listing of the tree in the user's own cache.
+    snapshot_download(MODEL, endpoint=hub.url, local_dir=tmp_path, cache_dir=tmp_path / "cache", token=False)
     assert (tmp_path / "README.md").read_bytes() == README
     assert (tmp_path / NESTED).stat().st_size == SIZE
     tree = HfApi(endpoint=hub.url, token=False).list_repo_tree(MODEL)

@@ -184,8 +184,8 @@ def test_another_process_controls_it_by_http(hub: Hub) -> None:
     assert control("repos").json()[MODEL]["branches"] == branches
     for path, wrong in [("faults", {"kind": "flood"}), ("faults", {"colour": 1}), ("refs", {"repo": "no"}), ("x", {})]:
         assert control(path, wrong).status_code == 400
-    with pytest.raises(ValueError, match="unknown fault"):
-        Fault("flood")
+    with pytest.raises(ValueError, match="must not be negative"):
+        Fault("drop", at=-1)
 
 
 def test_one_connection_serves_many_requests(hub: Hub) -> None:

@@ -60,6 +60,10 @@ class Fault:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"unknown fault {self.kind!r}; known: {', '.join(sorted(KINDS))}")
+        if self.host not in (None, "hub", "cdn"):
+            raise ValueError(f"unknown host {self.host!r}; known: hub, cdn")
+        if min(self.at, self.skip, self.seconds) < 0 or self.rate < 1:
+            raise ValueError("at, skip and seconds must not be negative, and rate at least 1 byte a second")
         if self.kind in BODIES and self.host is None:
             self.host = "cdn"  # and not the few bytes of the redirect to it
 
