@@ -16,7 +16,7 @@ import sys
 import time
 from typing import Any
 
-EVERY = 5.0  # seconds between two lines of progress
+FIRST, LAST = 5.0, 30.0  # seconds between two lines of progress, at first and in the end
 
 
 def systemctl(*words: str) -> str:
@@ -104,8 +104,9 @@ class Progress:
         return f"{done} of {total}, {int(done) * 100 // int(total)} %, {clock(passed)}, {name}"
 
     def show(self) -> None:
-        if time.time() - self.shown >= EVERY:
-            self.shown = time.time()
+        now = time.time()
+        if now - self.shown >= min(FIRST + (now - self.began) / 20, LAST):
+            self.shown = now
             print(self.job["title"] + ": " + self.line(), flush=True)
 
 

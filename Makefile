@@ -1,0 +1,40 @@
+# The verbs of this project. `make demo` and `make test` are the two that matter; both need root on a Debian-like machine.
+.PHONY: setup check test demo demo-down
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+TESTS := pytest
+
+help:
+	@echo "make setup      the virtual environment"
+	@echo "make demo       the main job on a throwaway host of this machine; make demo-down takes it away"
+	@echo "make check      lint, types, unit and plan tests; under a minute"
+	@echo "make test       all tests, on throwaway hosts of this machine"
+
+setup: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	@python3 -c 'import ensurepip, venv' 2>/dev/null || sh -c 'test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	    apt-get update -q && apt-get install -q -y python3-venv' || { \
+	    echo "python3 has no venv module: install python3-venv (as root), then run make again" >&2; exit 1; }
+	python3 -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt '.[dev]'
+	@touch $@
+
+check: setup
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
+	$(BIN)/$(TESTS) tests/unit tests/plan
+
+test: setup
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/mypy
+	$(BIN)/$(TESTS)
+
+demo: setup
+	@$(BIN)/python -m tests.lab.demo
+
+demo-down:
+	@$(BIN)/python -m tests.lab down

@@ -1,0 +1,57 @@
+"""Every key with its default: what it means, and its unit. A host's own data in the inventory goes before these.
+
+pyinfra finds this file from the checkout, where it is run; the same defaults hold without it.
+"""
+
+# llama_cpp: Which llama.cpp is built, and how.
+
+backend = "auto"  # what holds the layers: auto is cuda where there is an NVIDIA GPU and cpu otherwise
+llama_repo = "https://github.com/ggml-org/llama.cpp"  # git URL of the source
+llama_ref = "b12464"  # tag, branch or commit; resolved once and kept in the lock
+llama_cmake_args = []  # further cmake arguments, such as GGML_NATIVE=OFF
+cuda_architectures = "auto"  # CMAKE_CUDA_ARCHITECTURES; auto is that of each GPU present
+cuda_toolkit = "auto"  # folder of the CUDA toolkit; auto takes the newest one found
+rpc_servers = []  # host:port of each ggml-rpc-server, for backend rpc
+
+# model: Which GGUF is served, and where it comes from.
+
+model_repo = None  # repository on the Hub, as in owner/name
+model_file = None  # path of the GGUF in that repository
+model_revision = "main"  # branch, tag or commit; resolved once and kept in the lock
+model_path = None  # a GGUF that is on the host already, instead of model_repo
+hub_endpoint = "https://huggingface.co"  # URL of the Hub or of a mirror
+
+# service: How llama-server runs. Names and values are llama.cpp's own.
+
+context = 32768  # tokens of context, -c
+n_cpu_moe = "auto"  # layers whose experts stay on the CPU; auto leaves the split to llama.cpp's -fit
+gpu_layers = "auto"  # -ngl; auto is all of them
+ubatch = 512  # tokens in a physical batch, -ub
+cache_type_k = "f16"  # type of the K cache
+cache_type_v = "f16"  # type of the V cache
+cache_ram_mib = 2048  # prompt cache in RAM, MiB; 0 is off
+context_shift = False  # drop the oldest messages when the context is full
+flash_attention = "auto"  # -fa
+jinja = True  # use the model's chat template
+threads = "auto"  # -t; auto is one per physical core
+fit = "auto"  # let llama.cpp fit the model to the device; auto is on while n_cpu_moe is auto
+temperature = None  # default sampling temperature
+top_p = None  # default top-p
+top_k = None  # default top-k
+min_p = None  # default min-p
+host = "127.0.0.1"  # address, loopback only
+port = 8091  # port of the HTTP server
+service_memory_max = "auto"  # MemoryMax of the unit; auto is 3/4 of the RAM
+service_memory_swap_max = "0"  # MemorySwapMax of the unit
+memory_cap_required = True  # refuse a host on which the cap would not be enforced; 'warn' only says so
+
+# browser: Which browsers get the policy that keeps their local AI model away.
+
+browser_policy = "auto"  # auto: the browsers installed; a list: these, installed or not; off: none
+
+# benchmark: What the smoke run measures.
+
+benchmark_depths = [0, 2048]  # tokens already in the context when a figure is taken
+benchmark_tokens = 64  # tokens generated per figure
+
+only = []  # run these roles alone, as in --data only=service,benchmark

@@ -1,0 +1,69 @@
+"""The hosts of the deploy tests, in a lab of their own: booted bare, deployed once, shared by the session."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab import services
+from tests.lab.common import Lab, the_lab
+from tests.lab.deploying import Run, deploy, target, write_inventory
+from tests.lab.host import LabHost, boot, down
+from tests.lab.hub.__main__ import RENAMES, repositories
+from tests.lab.hub.server import Hub
+
+OWN = {"PADDOCK_LAB_RUN": "/run/paddock-lab-deploy", "PADDOCK_LAB_BRIDGE": "paddockd", "PADDOCK_LAB_NET": "198.18.54"}
+COLD_SECONDS = 2400  # packages, a whole build of llama.cpp, a model: on two cores without any cache
+
+
+@pytest.fixture(scope="session")
+def deploy_lab() -> Iterator[Lab]:
+    """A lab beside any other on this machine; gone afterwards, with everything that it made."""
+    if os.geteuid() != 0:
+        pytest.skip("the lab needs root: network namespaces and systemd-nspawn")
+    with pytest.MonkeyPatch.context() as patch:
+        for key, value in OWN.items():
+            patch.setenv(key, value)
+        down()
+        yield the_lab()
+        down()
+
+
+@pytest.fixture(scope="session")
+def hub(deploy_lab: Lab, one: LabHost) -> Iterator[Hub]:
+    """The lab's Hub in this process, so that a test can ask for faults. `one`: the bridge must exist first."""
+    with Hub(repositories(), (deploy_lab.gateway, 8010), (deploy_lab.cdn, 8011), renames=RENAMES) as hub:
+        yield hub
+        assert hub.failures == []
+
+
+@pytest.fixture(scope="session")
+def one(deploy_lab: Lab) -> LabHost:
+    """A bare host, with llama.cpp's source in reach."""
+    host = boot("one", lab=deploy_lab)
+    services.start_upstream(deploy_lab)
+    return host
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the inventory of `one` and its lock lie, for the whole session."""
+    return tmp_path_factory.mktemp("one")
+
+
+@pytest.fixture(scope="session")
+def first(deploy_lab: Lab, one: LabHost, hub: Hub, folder: Path) -> Run:
+    """The first deploy of a bare host."""
+    inventory = write_inventory(folder, [target("one")])
+    return deploy(deploy_lab, inventory, "-y", seconds=COLD_SECONDS)
+
+
+@pytest.fixture
+def converged(first: Run, one: LabHost, folder: Path) -> LabHost:
+    """The host `one`, deployed; its inventory file is in `folder`."""
+    assert first.code == 0, first.text
+    write_inventory(folder, [target("one")])
+    return one
