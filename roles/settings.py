@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 Auto = Literal["auto"]
 ROLES = ("packages", "browser", "llama_cpp", "model", "service", "benchmark")
+HUB = "https://huggingface.co"
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 # Data that belongs to pyinfra and its connectors, not to Paddock.
@@ -84,7 +85,7 @@ class Model(Record):
     model_file: Text | None = Field(None, description="path of the GGUF in that repository")
     model_revision: Text = Field("main", description="branch, tag or commit; resolved once and kept in the lock")
     model_path: Text | None = Field(None, description="a GGUF that is on the host already, instead of model_repo")
-    hub_endpoint: Text = Field("https://huggingface.co", description="URL of the Hub or of a mirror")
+    hub_endpoint: Text = Field(HUB, description="URL of the Hub or of a mirror")
 
     @model_validator(mode="after")
     def _one_source(self) -> Model:

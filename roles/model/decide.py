@@ -16,21 +16,23 @@ DISK_MARGIN = 1 << 30  # bytes left free beside the model
 
 DOWNLOAD = """
 path=$1 url=$2 size=$3 sha256=$4
-part=$path.part
+part=$path.part secret=$XDG_RUNTIME_DIR/paddock-download.secret
+header=$(cat "$secret" 2>/dev/null || true)
+rm -f "$secret"
 mkdir -p "$(dirname "$path")"
 try=0
 while test "$(stat -c %s "$part" 2>/dev/null || echo 0)" -lt "$size"; do
     try=$((try + 1))
     test $try -le 8 || fail "the download broke off $((try - 1)) times; what has come is kept"
     test $try = 1 || sleep $((try * 2))
-    # On standard input: the URL may hold a signature. A server that ignores the range would start the file anew
-    # in its middle; curl then fails with 33 or 36, and the part is given up.
+    # The token goes to curl on standard input, and curl gives it to no other host than the URL's. A server that
+    # ignores the range would start the file anew in its middle; curl then fails with 33 or 36: the part is given up.
     status=0
-    printf 'url = "%s"\\n' "$url" | curl --config - --location --fail --silent --show-error --connect-timeout 30 \\
-        --speed-limit 1 --speed-time 60 --continue-at - --output "$part" || status=$?
+    printf 'url = "%s"\\n%s\\n' "$url" "$header" | curl --config - --location --fail --silent --show-error \\
+        --connect-timeout 30 --speed-limit 1 --speed-time 60 --continue-at - --output "$part" || status=$?
     case $status in
     0 | 18 | 28 | 52 | 55 | 56) ;;
-    22) fail "the Hub refuses the file; see curl's line above this one for its answer" ;;
+    22) fail "the Hub refuses the file; what it answered is in the log" ;;
     33 | 36) rm -f "$part" ;;
     23) fail "the disk is full or not writable: $part" ;;
     *) echo "curl ended with $status" ;;
@@ -49,8 +51,8 @@ mv -f "$part" "$path"
 """
 
 
-def present(wishes: Wishes, observation: Observation) -> Decision:
-    """The model's file is on the host and is the one that was pinned."""
+def present(wishes: Wishes, token: str | None, observation: Observation) -> Decision:
+    """The model's file is on the host and is the one that was pinned. `token`: for the Hub, where it wants one."""
     seen = observation[MODEL]
     if wishes.model is None:
         return Decision(observation, refusal=_given(seen))
@@ -65,10 +67,11 @@ def present(wishes: Wishes, observation: Observation) -> Decision:
         )
     if not observation[HOST].commands.get("curl"):
         return Decision(observation, refusal="no curl to download the model with; run the packages role first")
-    return _download(wishes.model, seen, lacking, observation)
+    return _download(wishes.model, token, lacking, observation)
 
 
-def _download(pin: ModelPin, seen: ModelSeen, lacking: int, observation: Observation) -> Decision:
+def _download(pin: ModelPin, token: str | None, lacking: int, observation: Observation) -> Decision:
+    seen = observation[MODEL]
     download = Job(
         name="download",
         title=pin.file.rsplit("/", 1)[-1],
@@ -78,6 +81,7 @@ def _download(pin: ModelPin, seen: ModelSeen, lacking: int, observation: Observa
         memory=DOWNLOAD_MEMORY,
         watch=seen.path + ".part",
         total=pin.size,
+        secret=f'header = "Authorization: Bearer {token}"' if token else "",
     )
     why = "it is not what was pinned" if seen.file else "it is not on the host"
     resumed = f", {_gb(lacking)} of it still to come" if seen.part_size else ""

@@ -1,0 +1,149 @@
+"""What goes wrong, as people see it: one sentence, a non-zero exit, and what worked before still works."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.lab import upstream
+from tests.lab.common import Lab
+from tests.lab.deploying import deploy, start, target, write_inventory
+from tests.lab.host import LabHost
+from tests.lab.hub.server import Hub
+from tests.lab.test_main_job import as_dev, complete, show
+
+pytestmark = pytest.mark.timeout(1500)
+
+
+def test_an_unreachable_host_is_named_and_its_neighbour_converges(
+    converged: LabHost, deploy_lab: Lab, folder: Path
+) -> None:
+    nobody = f'    ("nobody", {{"ssh_hostname": "{deploy_lab.net}.99", "model_path": "/m.gguf"}}),\n'
+    inventory = write_inventory(folder, [target("one")], nobody)
+    run = deploy(deploy_lab, inventory, "-y")
+    assert run.code == 1
+    assert "paddock: nobody: no connection; the reason stands above" in run.last_words
+    assert any(line.startswith("paddock: one: serving") for line in run.last_words)
+
+
+def test_a_commit_that_does_not_compile_leaves_the_old_release_serving(
+    converged: LabHost, deploy_lab: Lab, folder: Path
+) -> None:
+    pid, before = show(converged, "MainPID"), as_dev(converged, "ls ~/.local/share/paddock/releases")
+    inventory = write_inventory(folder, [target("one", llama_ref="broken")])
+    run = deploy(deploy_lab, inventory, "-y", seconds=900)
+    assert run.code == 1
+    assert "this commit does not compile" in run.last_words[-1]
+    assert show(converged, "MainPID") == pid
+    assert as_dev(converged, "ls -A ~/.local/share/paddock/releases") == before
+    assert complete(converged)["tokens_predicted"] == 8
+
+
+def test_a_commit_that_does_not_exist_is_said_so(converged: LabHost, deploy_lab: Lab, folder: Path) -> None:
+    inventory = write_inventory(folder, [target("one", llama_ref="0123456789" * 4)])
+    run = deploy(deploy_lab, inventory, "-y")
+    assert run.code == 1
+    assert f"does not give out commit {'0123456789' * 4}" in run.last_words[-1]
+    assert complete(converged)["tokens_predicted"] == 8
+
+
+def test_an_unknown_ref_is_refused_before_anything_runs(converged: LabHost, deploy_lab: Lab, folder: Path) -> None:
+    before = converged.remote_commands()
+    inventory = write_inventory(folder, [target("one", llama_ref="b99999")])
+    run = deploy(deploy_lab, inventory, "-y")
+    assert run.code == 1
+    assert "llama_ref='b99999' is neither a tag nor a branch of" in run.last_words[-1]
+    assert converged.remote_commands() == before
+
+
+def test_an_unknown_model_file_names_those_that_there_are(converged: LabHost, deploy_lab: Lab, folder: Path) -> None:
+    pid = show(converged, "MainPID")
+    inventory = write_inventory(folder, [target("one", model_file="tiny-moe-Q5_K_M.gguf")])
+    run = deploy(deploy_lab, inventory, "-y")
+    assert run.code == 1
+    assert run.last_words[-1] == (
+        "paddock: one: paddock/tiny-moe at main has no file 'tiny-moe-Q5_K_M.gguf'; it has tiny-moe-Q4_K_M.gguf"
+    )
+    assert show(converged, "MainPID") == pid
+
+
+def test_a_port_that_is_taken_is_refused_with_the_name_of_its_holder(
+    converged: LabHost, deploy_lab: Lab, folder: Path
+) -> None:
+    pid = show(converged, "MainPID")
+    as_dev(converged, "systemd-run --user --unit=thief --collect python3 -m http.server --bind 127.0.0.1 8099")
+    try:
+        inventory = write_inventory(folder, [target("one", port=8099)])
+        as_dev(converged, "for i in $(seq 50); do ss -ltn | grep -q :8099 && exit; sleep 0.1; done; exit 1")
+        run = deploy(deploy_lab, inventory, "-y")
+    finally:
+        as_dev(converged, "systemctl --user stop thief")
+    assert run.code == 1
+    assert "port=8099 is taken by python3 (pid " in run.last_words[-1]
+    assert show(converged, "MainPID") == pid
+    assert complete(converged)["tokens_predicted"] == 8
+
+
+def test_ctrl_c_in_a_build_is_a_sentence_and_the_next_run_joins_it(
+    converged: LabHost, deploy_lab: Lab, folder: Path
+) -> None:
+    old = show(converged, "MainPID")
+    inventory = write_inventory(folder, [target("one", llama_ref="b1001")])
+    process = start(deploy_lab, inventory, "-y")
+    wait_until(converged, "systemctl --user is-active paddock-build")
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130, out + err
+    assert "Traceback" not in err
+    assert "paddock: one: interrupted; what was being built or downloaded goes on there" in err
+    assert as_dev(converged, "systemctl --user is-active paddock-build") == "active"
+    assert complete(converged)["tokens_predicted"] == 8
+
+    run = deploy(deploy_lab, inventory, "-y", seconds=900)
+    assert run.code == 0, run.text
+    assert "joining paddock-build, which is running" in run.text
+    assert show(converged, "MainPID") != old
+    commit = upstream.commit_id(deploy_lab, "b1001")[:9]
+    assert f"/releases/{commit}-" in converged.sh(f"readlink /proc/{show(converged, 'MainPID')}/exe").stdout
+    assert len(as_dev(converged, "ls ~/.local/share/paddock/releases").split()) == 2
+
+
+def test_a_wrong_body_from_the_hub_never_gets_the_models_name(
+    converged: LabHost, hub: Hub, deploy_lab: Lab, folder: Path
+) -> None:
+    inventory = write_inventory(folder, [target("one", model_revision="next")])
+    hub.fault("corrupt", at=1_000_000)
+    try:
+        run = deploy(deploy_lab, inventory, "-y")
+    finally:
+        hub.reset()
+    assert run.code == 1
+    assert "the file that came has sha256" in run.last_words[-1]
+    assert complete(converged)["tokens_predicted"] == 8
+    models = as_dev(converged, "find ~/.local/share/paddock/models -name '*.gguf'").split()
+    assert len(models) == 1, models
+
+
+def test_a_download_that_breaks_off_is_resumed(converged: LabHost, hub: Hub, deploy_lab: Lab, folder: Path) -> None:
+    inventory = write_inventory(folder, [target("one", model_revision="next")])
+    as_dev(converged, "rm -rf ~/.local/share/paddock/models/*/*/*.part")
+    hub.fault("drop", at=8_000_000)
+    try:
+        run = deploy(deploy_lab, inventory, "-y")
+        sent = sum(hub.counters()["cdn"]["bytes"].values())
+    finally:
+        hub.reset()
+    assert run.code == 0, run.text
+    assert sent < 19_314_496 * 1.1 + 1_000_000
+
+
+def wait_until(host: LabHost, script: str, seconds: float = 60) -> None:
+    """Until a script of the user dev succeeds."""
+    end = time.monotonic() + seconds
+    while host.sh(script, user="dev", check=False).returncode:
+        assert time.monotonic() < end, f"not within {seconds} s: {script}"
+        time.sleep(0.2)
