@@ -24,7 +24,7 @@ FOREIGN = re.compile(r"_|(ssh|docker|podman|dockerssh|podmanssh|chroot|local|fak
 
 def size_in_bytes(text: str) -> int:
     """`24G` as bytes; K, M, G and T count by 1024, as in systemd. Raises ValueError."""
-    match = re.fullmatch(r"(\d+)([KMGT]?)", text)
+    match = re.fullmatch(r"([0-9]+)([KMGT]?)", text)
     if match is None:
         raise ValueError(f"{text!r} is not a size; write digits and K, M, G or T, as in 24G")
     return int(match[1]) * UNITS[match[2]]
@@ -238,11 +238,12 @@ def _sentences(error: ValidationError) -> Iterable[str]:
     by_key: dict[str, list[str]] = {}
     values: dict[str, Any] = {}
     for item in error.errors(include_url=False, include_context=False):
-        if item["type"] == "value_error":
-            by_key.setdefault(item["msg"].removeprefix("Value error, "), [])
+        message = item["msg"].removeprefix("Value error, ")
+        key = next((str(part) for part in item["loc"] if part in OWNER), None)
+        if key is None:  # a rule about several keys, which its sentence names
+            by_key.setdefault(message, [])
             continue
-        key = next((str(part) for part in item["loc"] if part in OWNER), str(item["loc"][-1]))
-        by_key.setdefault(key, []).append(item["msg"][0].lower() + item["msg"][1:])
+        by_key.setdefault(key, []).append(message[0].lower() + message[1:])
         values[key] = item["input"]
     for key, messages in by_key.items():
         yield f"{key}={values[key]!r}: {', or '.join(dict.fromkeys(messages))}" if messages else key
