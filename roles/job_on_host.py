@@ -80,7 +80,8 @@ class Progress:
     """One line now and then: a step of so many, or bytes of so many."""
 
     def __init__(self, job: dict[str, Any], log: str) -> None:
-        self.job, self.log, self.began, self.shown = job, log, time.time(), 0.0
+        self.job, self.log, self.began = job, log, time.time()
+        self.shown = self.began - FIRST + 1.0
         self.first = self.size()
 
     def size(self) -> int:
