@@ -57,7 +57,7 @@ def unit_text(wanted: Service, command: list[str], model: str, memory_max: int, 
     def render(stamp: str) -> str:
         return _TEMPLATES.get_template("llama-server.service.j2").render(
             unit=UNIT,
-            model=escaped(model),
+            model=model.replace("%", "%%"),  # a description is not a command line: only % means something in it
             stamp=stamp,
             command=" ".join(escaped(word) for word in command),
             memory_max=wanted.service_memory_max if wanted.service_memory_max != "auto" else memory_max,
