@@ -1,0 +1,174 @@
+"""Hosts for tests, as their probe would answer: one that is bare, and one on which everything is as wanted.
+
+An answer is a record of records, by fragment; a keyword changes fields of one of them, as in `bare(host={"cpus": 1})`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from roles import observation, settings
+from roles.browser.decide import TEXT
+from roles.browser.observe import BROWSERS
+from roles.host import COMMANDS
+from roles.llama_cpp.decide import wanted_release
+from roles.observation import Observation
+from roles.overview import FRAGMENTS
+from roles.service.decide import wanted_unit
+from roles.wishes import ModelPin, Wishes
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+MODEL_PATH = "/models/Flint-abliterated-Mix-12G.gguf"
+DATA: dict[str, Any] = {"llama_ref": COMMIT, "model_path": MODEL_PATH}
+HUB_DATA: dict[str, Any] = {"llama_ref": COMMIT, "model_repo": "owner/name", "model_file": "some.gguf"}
+PIN = ModelPin("owner/name", "some.gguf", "c" * 40, 12_000_000_000, "d" * 64, "https://hub.test/some.gguf")
+ROOM = 500 << 30  # bytes free on a disk that is no worry
+
+Answers = dict[str, dict[str, Any]]
+
+
+def wishes(data: dict[str, Any] | None = None, **changes: Any) -> Wishes:
+    """What one host shall be; with `model_repo` among the keys the model is `PIN`."""
+    wanted = settings.of({**(data or DATA), **changes})
+    return Wishes(wanted, COMMIT, PIN if wanted.model.model_repo else None)
+
+
+def bare_answers(**changes: dict[str, Any]) -> Answers:
+    """A fresh Debian on 8 cores and 32 GiB, no GPU; its user may use sudo without a password."""
+    answers: Answers = {
+        "host": {
+            "user": "dev",
+            "uid": 1000,
+            "home": "/home/dev",
+            "os_id": "debian",
+            "os_like": "",
+            "os_name": "Debian GNU/Linux 13 (trixie)",
+            "root": "free",
+            "systemd": True,
+            "user_manager": False,
+            "lingers": False,
+            "memory_capped": False,
+            "memory_total": 32 << 30,
+            "memory_available": 30 << 30,
+            "cpus": 8,
+            "disk_free": ROOM,
+            "commands": dict.fromkeys(COMMANDS),
+        },
+        "llama_cpp": {
+            "releases": {},
+            "compiler": "",
+            "libc": "glibc 2.41",
+            "cpu_flags": ["avx2", "fma"],
+            "toolkits": {},
+            "nvidia_smi": None,
+            "nvidia_device": False,
+        },
+        "model": {
+            "path": MODEL_PATH,
+            "file": {"kind": "file", "mode": 0o644, "uid": 1000, "size": 12_000_000_000, "mtime_ns": 1},
+            "is_gguf": True,
+            "sidecar": None,
+            "part_size": 0,
+            "disk_free": ROOM,
+        },
+        "browser": {"browsers": {name: no_policy(name) for name in BROWSERS}},
+        "service": {
+            "unit": None,
+            "properties": {"ActiveState": "inactive", "MainPID": "0", "NeedDaemonReload": "no"},
+            "running_stamp": None,
+            "port_taken": False,
+            "port_holder": None,
+        },
+        "benchmark": {"last": None},
+    }
+    return changed(answers, changes)
+
+
+def no_policy(name: str, installed: bool = True) -> dict[str, Any]:
+    """A browser as its package leaves it."""
+    folder = BROWSERS[name]["policy"].rpartition("/")[0]
+    return {"installed": installed, "policy": None, "mode": None, "uid": None, "folders": {folder: None}}
+
+
+def changed(answers: Answers, changes: dict[str, dict[str, Any]]) -> Answers:
+    """The answers with some fields changed; a name that no fragment has is a mistake of the test."""
+    for fragment, fields in changes.items():
+        assert fields.keys() <= answers[fragment].keys(), fields
+    return {name: {**answer, **changes.get(name, {})} for name, answer in answers.items()}
+
+
+def converged_answers(wanted: Wishes | None = None, **changes: dict[str, Any]) -> Answers:
+    """The same host with everything that `wanted` asks for; `changes` come last, so they are what drifted since."""
+    wanted = wanted or wishes()
+    answers = bare_answers(
+        host={
+            "commands": {name: f"/usr/bin/{name}" for name in COMMANDS},
+            "user_manager": True,
+            "lingers": True,
+            "memory_capped": True,
+        },
+        llama_cpp={"compiler": "14.2.0"},
+        browser={"browsers": {name: with_policy(name) for name in BROWSERS}},
+    )
+    if wanted.model:
+        file = {"kind": "file", "mode": 0o644, "uid": 1000, "size": PIN.size, "mtime_ns": 7}
+        sidecar = {"sha256": PIN.sha256, "size": PIN.size, "mtime_ns": 7}
+        answers["model"] |= {"file": file, "sidecar": sidecar}
+    release = wanted_release(wanted.settings.llama_cpp, COMMIT, parsed(answers))
+    answers["llama_cpp"]["releases"] = {release.key: release.stamp}
+    answers["service"] = running_service(wanted, answers)
+    answers["benchmark"] = {"last": figures(wanted, answers["service"]["running_stamp"])}
+    return changed(answers, changes)
+
+
+def with_policy(name: str) -> dict[str, Any]:
+    """A browser with Paddock's policy."""
+    policy = {"policy": TEXT, "mode": 0o644, "uid": 0}
+    return {**no_policy(name), **policy, "folders": dict.fromkeys(no_policy(name)["folders"], 0o755)}
+
+
+def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
+    """systemd's answers about the wanted unit, up since long ago."""
+    unit = wanted_unit(wanted, parsed(answers))
+    return {
+        "unit": unit.text,
+        "properties": {
+            "ActiveState": "active",
+            "UnitFileState": "enabled",
+            "MainPID": "4711",
+            "NeedDaemonReload": "no",
+            "MemoryMax": str(unit.memory_max),
+            "MemorySwapMax": str(unit.swap_max),
+        },
+        "running_stamp": unit.stamp,
+        "port_taken": True,
+        "port_holder": {"pid": 4711, "name": "llama-server"},
+    }
+
+
+def figures(wanted: Wishes, stamp: str) -> dict[str, Any]:
+    """A result of the smoke run."""
+    depths = wanted.settings.benchmark.benchmark_depths
+    return {
+        "schema": 1,
+        "time": "2026-01-01T00:00:00Z",
+        "stamp": stamp,
+        "config": "some",
+        "tokens": wanted.settings.benchmark.benchmark_tokens,
+        "rows": [{"n_depth": depth, "pp": 600.0 if depth else None, "tg": 22.4} for depth in depths],
+        "peak_vram_mib": None,
+        "peak_ram_bytes": 11_300_000_000,
+    }
+
+
+def parsed(answers: Answers) -> Observation:
+    return observation.parse(json.dumps(answers), FRAGMENTS)
+
+
+def bare(**changes: dict[str, Any]) -> Observation:
+    return parsed(bare_answers(**changes))
+
+
+def converged(wanted: Wishes | None = None, **changes: dict[str, Any]) -> Observation:
+    return parsed(converged_answers(wanted, **changes))

@@ -1,0 +1,127 @@
+"""llama-server's arguments and its unit, from settings alone."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from roles.service import command
+from roles.service.decide import wanted_unit
+from roles.settings import Service
+from tests.unit import hosts, seed
+
+MODEL = "/models/some.gguf"
+
+
+def service(**data: Any) -> Service:
+    return hosts.wishes(**data).settings.service
+
+
+def arguments(device: bool = True, rpc: tuple[str, ...] = (), **data: Any) -> list[str]:
+    return command.arguments(service(**data), MODEL, rpc, device)
+
+
+def text(memory_max: int = 1 << 30, identity: str = "", **data: Any) -> str:
+    return command.unit_text(service(**data), ["/bin/llama-server", "-m", MODEL], "some.gguf", memory_max, identity)
+
+
+def test_the_seeds_settings_render_every_option_of_its_final_command() -> None:
+    assert len(seed.command()) == 19
+    wanted = seed.wishes()
+    words = command.arguments(wanted.settings.service, hosts.MODEL_PATH, (), device=True)
+    assert seed.command() <= seed.pairs(words)
+
+
+def test_beside_them_it_gets_one_slot_and_a_log_that_tells_where_the_layers_went() -> None:
+    words = command.arguments(seed.wishes().settings.service, hosts.MODEL_PATH, (), device=True)
+    assert seed.pairs(words) - seed.command() == {("-np", "1"), ("-lv", "4")}
+
+
+def test_the_seeds_unit_runs_that_command_within_24_gigabytes() -> None:
+    unit = wanted_unit(seed.wishes(), hosts.parsed(seed.laptop_answers()))
+    assert "\nMemoryMax=24G\nMemorySwapMax=0\n" in unit.text
+    assert unit.memory_max == 24 << 30
+    start = re.search(r"^ExecStart=(\S+) (.*)$", unit.text, re.M)
+    assert start is not None
+    assert re.fullmatch(r"/home/dev/\.local/share/paddock/releases/012345678-[0-9a-f]{8}/bin/llama-server", start[1])
+    assert seed.command() <= seed.pairs(start[2].split())
+
+
+@pytest.mark.parametrize(
+    ("data", "device", "expected"),
+    [
+        ({}, True, {("-fit", "on")}),
+        ({}, False, {("-fit", "off")}),
+        ({"fit": "off"}, True, {("-fit", "off"), ("-ngl", "99")}),
+        ({"fit": "off"}, False, {("-fit", "off")}),
+        ({"n_cpu_moe": 44}, True, {("-fit", "off"), ("-ngl", "99"), ("--n-cpu-moe", "44")}),
+        ({"n_cpu_moe": 0}, True, {("-fit", "off"), ("-ngl", "99"), ("--n-cpu-moe", "0")}),
+        ({"gpu_layers": 20}, True, {("-fit", "off"), ("-ngl", "20")}),
+        ({"gpu_layers": 0}, True, {("-fit", "off"), ("-ngl", "0")}),
+    ],
+)
+def test_the_split_is_either_llama_cpps_own_or_spelled_out(
+    data: dict[str, Any], device: bool, expected: set[tuple[str, str]]
+) -> None:
+    split = {"-fit", "-ngl", "--n-cpu-moe"}
+    found = {pair for pair in seed.pairs(arguments(device, **data)) if pair[0] in split}
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "pair"),
+    [
+        ({"context_shift": True}, ("--context-shift", "")),
+        ({"context_shift": False}, ("--no-context-shift", "")),
+        ({"jinja": False}, ("--no-jinja", "")),
+        ({"flash_attention": "off"}, ("-fa", "off")),
+        ({"cache_ram_mib": 0}, ("--cache-ram", "0")),
+        ({"temperature": 0.0}, ("--temp", "0")),
+        ({"top_k": 0}, ("--top-k", "0")),
+        ({"min_p": 0.05}, ("--min-p", "0.05")),
+        ({"host": "::1"}, ("--host", "::1")),
+    ],
+)
+def test_each_setting_has_its_option(data: dict[str, Any], pair: tuple[str, str]) -> None:
+    assert pair in seed.pairs(arguments(**data))
+
+
+@pytest.mark.parametrize("option", ["--temp", "--top-p", "--top-k", "--min-p", "-t", "--n-cpu-moe", "--rpc"])
+def test_what_nobody_set_is_left_to_llama_cpp(option: str) -> None:
+    assert option not in arguments()
+
+
+def test_rpc_servers_are_one_word() -> None:
+    words = arguments(rpc=("127.0.0.1:50052", "127.0.0.1:50053"))
+    assert words[words.index("--rpc") + 1] == "127.0.0.1:50052,127.0.0.1:50053"
+
+
+def test_no_option_is_given_twice() -> None:
+    options = [word for word in arguments(**seed.SETTINGS) if re.match(r"-[a-z-]", word)]
+    assert len(options) == len(set(options))
+
+
+def test_an_automatic_cap_is_written_in_bytes_and_an_explicit_one_as_it_was_given() -> None:
+    assert "\nMemoryMax=1073741824\n" in text()
+    assert "\nMemoryMax=3G\n" in text(service_memory_max="3G")
+    assert "\nMemorySwapMax=1G\n" in text(service_memory_swap_max="1G")
+
+
+@pytest.mark.parametrize(
+    "other", [text(identity="another model"), text(memory_max=2 << 30), text(service_memory_swap_max="1G")]
+)
+def test_the_stamp_changes_with_everything_the_process_is_made_of(other: str) -> None:
+    assert command.stamp_of(other) != command.stamp_of(text())
+
+
+def test_the_same_wish_has_the_same_stamp_and_the_unit_carries_it_to_the_process() -> None:
+    assert text() == text()
+    assert f"\nEnvironment=PADDOCK_STAMP={command.stamp_of(text())}\n" in text()
+    assert re.fullmatch(r"[0-9a-f]{16}", command.stamp_of(text()))
+
+
+def test_the_unit_ends_with_a_line_break_and_leaves_nothing_of_the_template() -> None:
+    assert text().endswith("WantedBy=default.target\n")
+    assert not re.search(r"\{[{%]", text())
