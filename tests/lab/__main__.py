@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 
-from tests.lab import host, machine, recipe, services
+from tests.lab import host, machine, network, recipe, services
 from tests.lab.common import Lab, LabError, run, the_lab
 
 # What the lab calls, and the Debian package that has it.
@@ -92,6 +92,8 @@ def up(lab: Lab, options: argparse.Namespace) -> int:
     if options.hub:
         services.start_hub(lab)
         print(f"Model hub: http://{lab.gateway}:8010", flush=True)
+    if warning := network.firewall_warning(lab):
+        print(f"lab: {warning}", file=sys.stderr)
     print(f"Log in: ssh -i {lab.key} -o UserKnownHostsFile={lab.known_hosts} dev@ADDRESS", flush=True)
     return 0
 
@@ -125,7 +127,7 @@ def show(lab: Lab) -> int:
     """Name, address and state of every host."""
     there = host.hosts(lab)
     for each in there.values():
-        state = "up" if machine.leader(lab, each.name) else "down"
+        state = "up" if machine.outside_pids(lab, each.name) else "down"
         print(f"{each.name:20} {each.address:16} {state}")
     if not there:
         print("No host is up.")

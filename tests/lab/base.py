@@ -27,15 +27,27 @@ def build(lab: Lab, final: Path) -> None:
     if final.exists():
         return
     for stale in lab.cache.glob("building-*"):
-        shutil.rmtree(stale)
+        discard(stale)
     building = Path(tempfile.mkdtemp(prefix="building-", dir=lab.cache))
     root = building / "root"
     try:
         debootstrap(root)
         bake(root)
         root.rename(final)
+        for old in lab.cache.glob("base-*/"):
+            if old != final:
+                shutil.rmtree(old)
     finally:
-        shutil.rmtree(building, ignore_errors=True)
+        discard(building)
+
+
+def discard(building: Path) -> None:
+    """Remove an unfinished build, after what an interrupted debootstrap left mounted in it."""
+    for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+        point = line.split()[1]
+        if point.startswith(f"{building}/"):
+            run(["umount", "--lazy", point])
+    shutil.rmtree(building, ignore_errors=True)
 
 
 def debootstrap(root: Path) -> None:

@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,19 +138,42 @@ def processes() -> dict[int, list[str]]:
     return found
 
 
+def spawn(argv: list[str], log: Path, *, cwd: Path | str = "/", env: dict[str, str] | None = None) -> None:
+    """Start a process that outlives this one, in a session of its own, its output appended to `log`."""
+    with log.open("a") as file:
+        subprocess.run(
+            ["setsid", "--fork", *argv],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            cwd=cwd,
+            env={**os.environ, **(env or {})},
+            timeout=20,
+            check=True,
+        )
+
+
 @contextmanager
 def locked(path: Path, timeout: float = 900) -> Iterator[None]:
     """Hold the lock file `path`; a process that dies lets go of it. Fails when it is taken for `timeout` seconds."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        end = time.monotonic() + timeout
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > end:
-                    raise LabError(f"Another process works on this lab since {timeout:.0f} seconds ({path}).") from None
-                time.sleep(0.2)
-            else:
-                break
+    end = time.monotonic() + timeout
+    while (file := try_lock(path)) is None:
+        if time.monotonic() > end:
+            raise LabError(f"Another process has been at work on this lab for {timeout:.0f} seconds ({path}).")
+        time.sleep(0.2)
+    with file:
         yield
+
+
+def try_lock(path: Path) -> TextIO | None:
+    """The file, locked; None while another process holds it or when `down` removed it in the meantime."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(file.fileno()).st_ino == path.stat().st_ino:
+            return file
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    file.close()
+    return None

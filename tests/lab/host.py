@@ -52,16 +52,18 @@ class LabHost:
         Raises LabError when the script fails (unless `check` is off) or takes longer than `timeout` seconds.
         """
         inside = ["/usr/bin/env", "-i", f"PATH={PATH}", "HOME=/root", "LANG=C.UTF-8"]
-        argv = ["/bin/sh", "-c", script]
+        argv = ["timeout", "-k", "5", f"{timeout}", "/bin/sh", "-c", script]
         if user != "root":
-            limits = ["-p", "PAMName=login", "-p", f"User={user}", "-p", f"RuntimeMaxSec={timeout:.0f}"]
-            place = ["-p", "WorkingDirectory=~", "-E", f"PATH={PATH}", "-E", "LANG=C.UTF-8"]
-            # systemd-run has a habit of expanding $VARIABLES in what it is given.
+            place = ["-p", "PAMName=login", "-p", f"User={user}", "-p", "WorkingDirectory=~"]
+            settings = ["-E", f"PATH={PATH}", "-E", "LANG=C.UTF-8"]
+            # systemd expands $VARIABLES in a command line; the shell is to see them.
             argv = [part.replace("$", "$$") for part in argv]
-            argv = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", *limits, *place, *argv]
-        done = run(["nsenter", "-t", str(self.leader()), "-a", *inside, *argv], check=False, timeout=timeout)
+            argv = ["systemd-run", "--quiet", "--pipe", "--wait", "--collect", *place, *settings, *argv]
+        done = run(["nsenter", "-t", str(self.leader()), "-a", *inside, *argv], check=False, timeout=timeout + 15)
+        said = (done.stderr.strip() or done.stdout.strip() or "it said nothing")[-2000:]
+        if done.returncode in (124, 137):
+            raise LabError(f"On {self.name}, `{script.strip()}` was not done within {timeout} seconds: {said}")
         if check and done.returncode != 0:
-            said = (done.stderr.strip() or done.stdout.strip() or "it said nothing")[-2000:]
             raise LabError(f"On {self.name}, as {user}, `{script.strip()}` ended with {done.returncode}: {said}")
         return done
 
@@ -111,7 +113,6 @@ class LabHost:
         """Copy this host's disk while it is cleanly shut down, boot it again, and return the copy for `boot`."""
         target = self.lab.work / "snapshots" / name
         self.power_off()
-        shutil.rmtree(target, ignore_errors=True)
         root.copy_root(self.root, target)
         self.power_on()
         return target
@@ -136,11 +137,13 @@ def boot(name: str, source: Path | None = None, lab: Lab | None = None) -> LabHo
     with locked(lab.run_dir / "lock"):
         there = hosts(lab).get(name)
         if there and machine.leader(lab, name) is not None:
+            machine.wait_for_sshd(lab, name, there.address)
             return there
+        network.ensure(lab)  # first, for it refuses to work on another's lab
+        sweep(lab)
         if there:
             take_down(lab, name, there.index)
         state.ensure_key(lab)
-        network.ensure(lab)
         root.keep_debs(lab)
         host = LabHost(lab, name, state.free_index(lab), "")
         state.remember(lab, state.Record(name, host.index, ""))
@@ -154,7 +157,6 @@ def boot(name: str, source: Path | None = None, lab: Lab | None = None) -> LabHo
 def bring_up(host: LabHost, source: Path) -> LabHost:
     """Copy, personalise, connect and boot; the key of its sshd is on record before anyone can ask for it."""
     lab = host.lab
-    shutil.rmtree(host.root, ignore_errors=True)
     root.copy_root(source, host.root)
     host = replace(host, host_key=root.personalise(host.name, host.root))
     state.remember(lab, state.Record(host.name, host.index, host.host_key))
@@ -170,12 +172,23 @@ def hosts(lab: Lab | None = None) -> dict[str, LabHost]:
     return {record.name: LabHost(lab, record.name, record.index, record.host_key) for record in state.records(lab)}
 
 
+def sweep(lab: Lab) -> None:
+    """Take away what a killed process left half made; the caller holds the lab's lock, so nobody is at it."""
+    roots = {path.name.removesuffix(".partial") for path in (lab.work / "roots").glob("*/")}
+    known = hosts(lab)
+    for host in known.values():
+        if not host.host_key or host.name not in roots:
+            take_down(lab, host.name, host.index)
+    for name in roots - set(known):
+        take_down(lab, name, 0)
+
+
 def take_down(lab: Lab, name: str, index: int) -> None:
     """Everything of one host, however far it came; the caller holds the lab's lock."""
     machine.kill(lab, name)
     network.detach(lab, name, index)
     root.keep_debs(lab)
-    shutil.rmtree(lab.work / "roots" / name, ignore_errors=True)
+    root.remove(lab, name)
     state.forget(lab, name)
     root.write_hosts_files(lab)
 
@@ -193,6 +206,7 @@ def down(lab: Lab | None = None) -> list[str]:
         names = [record.name for record in state.records(lab)]
         for record in state.records(lab):
             take_down(lab, record.name, record.index)
+        sweep(lab)
         network.remove(lab)
         shutil.rmtree(lab.work, ignore_errors=True)
         shutil.rmtree(lab.run_dir)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from tests.lab import network
-from tests.lab.common import Lab, LabError, processes, run
+from tests.lab.common import Lab, LabError, processes, run, spawn
 
 BOOT_SECONDS = 90
 STOP_SECONDS = 120
@@ -65,16 +64,7 @@ def start(lab: Lab, name: str, root: Path) -> None:
         setenv = "--setenv=SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1"
         run(["systemd-run", "--quiet", "--collect", f"--unit={machine}", setenv, *properties, *nspawn])
         return
-    with log.open("a") as file:
-        subprocess.Popen(
-            ["sh", "-c", KEEPER, machine, *nspawn],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-            cwd="/",
-            env={**os.environ, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"},
-        )
+    spawn(["sh", "-c", KEEPER, machine, *nspawn], log, env={"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1"})
 
 
 def console(lab: Lab, name: str) -> Path:
@@ -152,13 +142,17 @@ def kill(lab: Lab, name: str) -> None:
     sweep_groups(lab.unit(name))
 
 
-def sweep_groups(machine: str) -> None:
-    """Remove what nspawn leaves behind when it is killed: control groups and a propagation directory."""
+def sweep_groups(machine: str, seconds: float = 5) -> None:
+    """Remove what a killed nspawn leaves behind: control groups and a propagation directory.
+
+    A group stays busy for a moment after its last process; one that stays so for longer is left to the next `down`.
+    """
     tops = [Path("/sys/fs/cgroup", kind, machine) for kind in ("unified", "systemd", "")]
-    for top in (*tops, Path("/run/systemd/nspawn/propagate", machine)):
-        inner = sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True) if top.exists() else []
-        for directory in (*inner, top):
-            try:
-                directory.rmdir()
-            except OSError:  # in use or not there: harmless, and the next `down` tries again
-                continue
+    tops.append(Path("/run/systemd/nspawn/propagate", machine))
+    end = time.monotonic() + seconds
+    while (left := [top for top in tops if top.exists()]) and time.monotonic() < end:
+        for top in left:
+            for directory in (*sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True), top):
+                with suppress(OSError):
+                    directory.rmdir()
+        time.sleep(0.02)

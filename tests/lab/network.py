@@ -7,6 +7,7 @@ configures a network. Everything is found again by its name, also by another pro
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from tests.lab.common import Lab, LabError, run
@@ -91,6 +92,18 @@ table ip {lab.table} {{
 """,
     )
     FORWARD.write_text("1\n")
+
+
+def firewall_warning(lab: Lab) -> str:
+    """One sentence when a firewall of this machine drops what the lab needs, as Docker's and ufw's do; else nothing."""
+    chains = run(["nft", "list", "chains"], check=False).stdout
+    hooks = {hook for hook in ("forward", "input") if re.search(rf"hook {hook} [^\n]*policy drop", chains)}
+    if not hooks:
+        return ""
+    return (
+        f"A firewall on this machine drops packets by default ({' and '.join(sorted(hooks))}): if hosts reach neither "
+        f"the mirrors nor the hub, let the interface {lab.bridge} through in both directions."
+    )
 
 
 def attach(lab: Lab, name: str, index: int) -> None:

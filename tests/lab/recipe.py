@@ -76,6 +76,8 @@ PathExistsGlob=%h/.local/share/paddock/releases/*/bin/ggml-rpc-server
 GPU_SERVICE = """
 [Unit]
 Description=Stand-in GPU: a device that takes layers as a card does, made of memory
+# Without a release it ends calmly, and the path unit waits for the next one.
+ConditionPathExistsGlob=%h/.local/share/paddock/releases/*/bin/ggml-rpc-server
 StartLimitIntervalSec=0
 
 [Service]

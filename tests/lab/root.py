@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from tests.lab.common import USERS, Lab, LabError, run
@@ -21,9 +22,24 @@ BUNDLE = Path("etc/ssl/certs/ca-certificates.crt")
 
 
 def copy_root(source: Path, target: Path) -> None:
-    """Copy a root with owners, modes and hard links; a file system that can share the blocks does."""
+    """Copy a root with owners, modes and hard links, under its name only when complete; shares blocks where it can."""
+    partial = target.with_name(f"{target.name}.partial")
+    for old in (partial, target):
+        shutil.rmtree(old, ignore_errors=True)
     target.parent.mkdir(parents=True, exist_ok=True)
-    run(["cp", "-a", "--reflink=auto", str(source), str(target)], timeout=900)
+    run(["cp", "-a", "--reflink=auto", str(source), str(partial)], timeout=900)
+    partial.rename(target)
+
+
+def remove(lab: Lab, name: str) -> None:
+    """Remove a host's root, and the locks that nspawn keeps for it."""
+    path = lab.work / "roots" / name
+    if path.exists():
+        at = path.stat()
+        Path(f"/run/systemd/nspawn/locks/inode-{at.st_dev}:{at.st_ino}").unlink(missing_ok=True)
+    for leftover in (path, path.with_name(f"{name}.partial")):
+        shutil.rmtree(leftover, ignore_errors=True)
+    path.with_name(f".#{name}.lck").unlink(missing_ok=True)
 
 
 def personalise(name: str, root: Path) -> str:
@@ -112,8 +128,9 @@ def keep_debs(lab: Lab) -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """A second name for a file that nobody changes in place; one that is there already stays."""
-    try:
+    """A second name for a file that nobody changes in place; one that is there already stays.
+
+    A file that vanishes meanwhile is no loss: apt would fetch it again.
+    """
+    with suppress(FileExistsError, FileNotFoundError):
         os.link(source, target)
-    except FileExistsError:
-        return

@@ -6,13 +6,12 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 from tests.lab import upstream
-from tests.lab.common import Lab, LabError, locked, processes
+from tests.lab.common import Lab, LabError, locked, processes, spawn
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -40,16 +39,9 @@ def start(lab: Lab, name: str, argv: list[str], ports: list[tuple[str, int]], se
         folder.mkdir(parents=True, exist_ok=True)
         if running(lab, name) is None:
             (folder / f"{name}.json").write_text(json.dumps(argv))
-            with (folder / f"{name}.log").open("w") as log:
-                # The shell writes its own pid before it becomes the service: no moment without a trace.
-                subprocess.Popen(
-                    ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(folder / f"{name}.pid"), *argv],
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                    cwd=REPOSITORY,
-                )
+            # The shell writes its own pid before it becomes the service: no moment without a trace.
+            shell = ["sh", "-c", 'echo $$ > "$0"; exec "$@"', str(folder / f"{name}.pid")]
+            spawn([*shell, *argv], folder / f"{name}.log", cwd=REPOSITORY)
         end = time.monotonic() + seconds
         while not all(takes_connections(*port) for port in ports):
             gone = time.monotonic() > end - seconds + 1 and running(lab, name) is None
