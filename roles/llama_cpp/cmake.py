@@ -46,7 +46,8 @@ def backend(wanted: LlamaCpp, seen: LlamaCppSeen) -> str:
     if seen.gpus:
         return "cuda"
     if seen.nvidia_device or (seen.nvidia_smi is not None and seen.nvidia_smi.rc not in (0, 6, 9)):
-        told = seen.nvidia_smi.out.strip() if seen.nvidia_smi else "nvidia-smi is not installed"
+        told = seen.nvidia_smi.out or seen.nvidia_smi.err if seen.nvidia_smi else "nvidia-smi is not installed"
+        told = " ".join(told.split())
         raise CannotBuild(f"there is an NVIDIA GPU, but the driver does not answer ({told}); mend it, or set backend")
     return "cpu"
 
