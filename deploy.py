@@ -27,7 +27,7 @@ if wishes:
 
     overview.checked(name="Check the host", wishes=wishes)
     if wanted.runs("packages"):
-        packages()
+        packages(wanted=wanted.llama_cpp)
     if wanted.runs("browser"):
         browser(wanted=wanted.browser)
     if wanted.runs("service"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from typing import Any
 
@@ -57,6 +58,8 @@ def data_of(host: Host) -> dict[str, Any]:
 def check_all(state: State) -> None:
     """All that is wrong with any host's data, in one go and before any command; ends the run where anything is."""
     found = [f"{host.name}: {problem}" for host in state.inventory for problem in settings.errors(data_of(host))]
+    if "@local" in {host.name for host in state.inventory} and os.geteuid() == 0 and os.environ.get("SUDO_USER"):
+        found.append("@local: run this as yourself and not with sudo, or everything would be root's; root is asked for")
     try:
         the_lock(state)
     except lock.LockError as error:
@@ -108,7 +111,7 @@ def ended(wishes: Wishes) -> Generator[PyinfraCommand]:
 def needs_root(wishes: Wishes, seen: Observation) -> bool:
     """Whether anything that is due needs root."""
     due = [
-        packages.installed(True, seen),
+        packages.installed(wishes.settings.llama_cpp, True, seen),
         browser.policy_set(wishes.settings.browser, True, seen),
         service.lingering(True, seen),
     ]
@@ -140,8 +143,6 @@ def preflight(wishes: Wishes, seen: Observation) -> Decision:
 def _unfit(host: HostSeen) -> str | None:
     if not host.systemd:
         return "systemd does not run this host, and the service is a systemd unit"
-    if host.uid == 0 and host.home == "/root" and host.root == "is" and host.os_id == "":
-        return "this does not look like a Linux distribution: /etc/os-release is missing"
     return None
 
 

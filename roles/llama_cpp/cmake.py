@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from roles.llama_cpp.observe import LlamaCppSeen
 from roles.settings import LlamaCpp
 
+NOT_YET = "0.0"  # the version of a toolkit that the packages role is about to install
 TARGETS = ("llama-server", "llama-bench", "llama-fit-params")
 
 # Nothing from the network in a build; llama-server is asked by HTTP on loopback, and curl downloads the models.
@@ -65,8 +66,8 @@ def toolkit(wanted: LlamaCpp, seen: LlamaCppSeen) -> Toolkit:
     if not found:
         where = "none was found" if wanted.cuda_toolkit == "auto" else f"{wanted.cuda_toolkit} has no bin/nvcc"
         raise CannotBuild(
-            f"a CUDA toolkit is needed and {where}; install your distribution's (Arch: cuda; Debian and Ubuntu:"
-            " cuda-toolkit from NVIDIA's repository; Fedora: cuda-toolkit), or set backend='cpu'"
+            f"a CUDA toolkit is needed and {where}; install NVIDIA's cuda-toolkit for this distribution,"
+            " or set cuda_toolkit to the folder of yours, or backend='cpu'"
         )
     return max(found, key=lambda one: tuple(map(int, one.version.split("."))))
 

@@ -28,6 +28,8 @@ data=$HOME/.local/share/paddock source=$HOME/.cache/paddock/llama.cpp build=$HOM
 export CCACHE_BASEDIR="$HOME" GIT_TERMINAL_PROMPT=0
 test -d "$source/.git" || git init -q "$source"
 cd "$source"
+# Left by a git that was killed; nobody else works here, as the unit's name is the lock.
+rm -f .git/*.lock
 if ! git cat-file -e "$commit^{commit}" 2>/dev/null; then
     echo "fetching $commit from $repo"
     timeout 1800 git fetch -q --depth 1 "$repo" "$commit" || fail "$repo does not give out commit $commit"
@@ -66,7 +68,7 @@ class Release:
 
 
 def wanted_release(wanted: LlamaCpp, commit: str, observation: Observation) -> Release:
-    """Raises CannotBuild. Before the compiler is installed the key is UNKNOWN."""
+    """Raises CannotBuild. Before compiler and toolkit are installed the key is UNKNOWN."""
     seen = observation[LLAMA_CPP]
     arguments = cmake.arguments(wanted, seen, commit)
     stamp: dict[str, object] = {
@@ -78,10 +80,12 @@ def wanted_release(wanted: LlamaCpp, commit: str, observation: Observation) -> R
         "libc": seen.libc,
         "recipe": RECIPE,
     }
+    if stamp["backend"] == "cuda":
+        stamp["toolkit"] = cmake.toolkit(wanted, seen).version
     # A native build is for this processor; where the inventory turned that off, the processor does not matter.
     if "GGML_NATIVE=OFF" not in arguments:
         stamp["cpu"] = hashlib.sha256(" ".join(seen.cpu_flags).encode()).hexdigest()[:12]
-    if not seen.compiler:
+    if not seen.compiler or stamp.get("toolkit") == cmake.NOT_YET:
         return Release(UNKNOWN, stamp, arguments)
     digest = hashlib.sha256(json.dumps(stamp, sort_keys=True).encode()).hexdigest()
     return Release(f"{commit[:9]}-{digest[:8]}", stamp, arguments)

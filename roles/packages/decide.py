@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from roles.host import COMMANDS, HOST, HostSeen, no_root
+from roles.llama_cpp import cmake
+from roles.llama_cpp.observe import LLAMA_CPP
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
+from roles.settings import LlamaCpp
 
 # The package that brings a command, where it is not called like the command.
 PACKAGES = {
@@ -13,6 +16,8 @@ PACKAGES = {
     "dnf": {"ninja": "ninja-build", "g++": "gcc-c++"},
     "pacman": {"g++": "gcc"},
 }
+# Distributions whose own CUDA toolkit is new enough for any card; elsewhere it is too old, or not theirs.
+TOOLKITS = {"pacman": ("cuda", "/opt/cuda/bin/nvcc")}
 MANAGERS = {"debian": "apt", "ubuntu": "apt", "arch": "pacman", "fedora": "dnf", "rhel": "dnf"}
 
 INSTALL = {
@@ -44,24 +49,38 @@ def missing(seen: HostSeen) -> list[str]:
     return [command for command in COMMANDS if not seen.commands.get(command)]
 
 
-def installed(has_password: bool, observation: Observation) -> Decision:
+def toolkit(wanted: LlamaCpp, tool: str | None, observation: Observation) -> tuple[str, str] | None:
+    """Package and nvcc of the CUDA toolkit, where one is needed, missing, and the distribution's own will do."""
+    seen = observation[LLAMA_CPP]
+    if tool not in TOOLKITS or seen.toolkits or wanted.cuda_toolkit != "auto":
+        return None
+    try:
+        return TOOLKITS[tool] if cmake.backend(wanted, seen) == "cuda" else None
+    except cmake.CannotBuild:
+        return None  # the llama_cpp role says so
+
+
+def installed(wanted: LlamaCpp, has_password: bool, observation: Observation) -> Decision:
     """Everything that building, downloading and asking the server need is there."""
     seen = observation[HOST]
-    lacking = missing(seen)
-    if not lacking:
+    tool, lacking = manager(seen), missing(seen)
+    cuda = toolkit(wanted, tool, observation)
+    if not lacking and not cuda:
         return Decision(observation)
-    tool = manager(seen)
     if tool is None:
         return Decision(
             observation,
             refusal=f"{', '.join(lacking)} missing, and Paddock does not know the packages of {seen.os_name};"
             " install them and run again",
         )
-    names = [PACKAGES[tool].get(command, command) for command in lacking]
+    names = [PACKAGES[tool].get(command, command) for command in lacking] + ([cuda[0]] if cuda else [])
     if not seen.can_be_root(has_password):
         return Decision(observation, refusal=no_root(seen, f"packages {' '.join(names)} are missing"))
+    after = observation.replace(HOST, commands={command: f"/usr/bin/{command}" for command in COMMANDS})
+    if cuda:
+        after = after.replace(LLAMA_CPP, toolkits={cuda[1]: cmake.NOT_YET})
     return Decision(
-        observation.replace(HOST, commands={command: f"/usr/bin/{command}" for command in COMMANDS}),
+        after,
         reasons=(f"packages missing: {' '.join(names)}",),
         steps=(Step("install packages", Script(INSTALL[tool], tuple(names), root=True, seconds=1800)),),
     )

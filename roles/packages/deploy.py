@@ -3,8 +3,9 @@
 from pyinfra.api import deploy
 
 from roles.packages import operations
+from roles.settings import LlamaCpp
 
 
 @deploy("Packages")
-def packages() -> None:
-    operations.installed(name="Install what building needs")
+def packages(wanted: LlamaCpp) -> None:
+    operations.installed(name="Install what building needs", wanted=wanted)

@@ -11,9 +11,10 @@ from pyinfra.api.command import PyinfraCommand
 from roles import remote
 from roles.operation import converge
 from roles.packages import decide
+from roles.settings import LlamaCpp
 
 
 @operation()
-def installed() -> Generator[PyinfraCommand]:
+def installed(wanted: LlamaCpp) -> Generator[PyinfraCommand]:
     """What Paddock needs of the distribution is installed; nothing is upgraded."""
-    yield from converge(partial(decide.installed, remote.has_password()))
+    yield from converge(partial(decide.installed, wanted, remote.has_password()))
