@@ -33,8 +33,8 @@ class Lock:
             return {}
         try:
             entries = yaml.safe_load(self.path.read_text("utf-8")) or {}
-        except (OSError, yaml.YAMLError) as error:
-            raise LockError(f"{self.path} cannot be read: {error}") from error
+        except (OSError, ValueError, yaml.YAMLError) as error:
+            raise LockError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from error
         if not isinstance(entries, dict) or not all(isinstance(kind, dict) for kind in entries.values()):
             raise LockError(
                 f"{self.path} is not a lock file; restore it, or delete it to have everything resolved anew"
