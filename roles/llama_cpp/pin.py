@@ -42,10 +42,13 @@ def _resolve(repo: str, ref: str) -> str:
         raise CannotPin("git is not installed on this machine, and llama_ref is resolved with it") from None
     except subprocess.TimeoutExpired:
         raise CannotPin(f"llama_repo={repo!r} did not answer within {SECONDS} s") from None
-    if done.returncode == 2:
-        raise CannotPin(f"llama_ref={ref!r} is neither a tag nor a branch of {repo}; a commit needs all 40 digits")
-    if done.returncode:
-        raise CannotPin(f"llama_repo={repo!r} cannot be read: {done.stderr.strip().splitlines()[-1]}")
+    if done.returncode not in (0, 2):
+        # git goes on with advice about access rights
+        told = next((line for line in done.stderr.splitlines() if line.startswith("fatal: ")), f"exit {done.returncode}")
+        raise CannotPin(f"llama_repo={repo!r} cannot be read: {told.removeprefix('fatal: ')}")
     found = {name: sha for sha, name in (line.split("\t") for line in done.stdout.splitlines())}
     # An annotated tag has an object of its own; ^{} is the commit behind it.
-    return next(found[name] for name in refs if name in found)
+    for name in refs:
+        if name in found:
+            return found[name]
+    raise CannotPin(f"llama_ref={ref!r} is neither a tag nor a branch of {repo}; a commit needs all 40 digits")
