@@ -44,8 +44,8 @@ def _resolve(repo: str, ref: str) -> str:
         raise CannotPin(f"llama_repo={repo!r} did not answer within {SECONDS} s") from None
     if done.returncode not in (0, 2):
         # git goes on with advice about access rights
-        told = next((line for line in done.stderr.splitlines() if line.startswith("fatal: ")), f"exit {done.returncode}")
-        raise CannotPin(f"llama_repo={repo!r} cannot be read: {told.removeprefix('fatal: ')}")
+        told = re.findall(r"^fatal: (.*)$", done.stderr, re.M) or [f"exit status {done.returncode}"]
+        raise CannotPin(f"llama_repo={repo!r} cannot be read: {told[0]}")
     found = {name: sha for sha, name in (line.split("\t") for line in done.stdout.splitlines())}
     # An annotated tag has an object of its own; ^{} is the commit behind it.
     for name in refs:
