@@ -71,13 +71,13 @@ def environment(lab: Lab) -> dict[str, str]:
     }
 
 
-def start(lab: Lab, inventory: Path, *words: str) -> subprocess.Popen[str]:
+def start(lab: Lab, inventory: Path, *words: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
     """pyinfra in the background, without a terminal, in a process group of its own."""
     return subprocess.Popen(
         [str(PYINFRA), *words, str(inventory), "deploy.py"],
         cwd=ROOT,
         env=environment(lab),
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
