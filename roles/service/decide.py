@@ -125,7 +125,7 @@ done
 fail "the systemd manager of $1 does not come up; see journalctl -u user@$2.service"
 """
     step = Step("enable lingering", Script(text, (host.user, str(host.uid)), root=True))
-    after = observation.replace(HOST, lingers=True, user_manager=True)
+    after = observation.replace(HOST, lingers=True, user_manager=True, memory_capped=True)
     return Decision(after, (f"{host.user} does not linger",), (step,))
 
 
