@@ -36,5 +36,5 @@ test: setup
 demo: setup
 	@$(BIN)/python -m tests.lab.demo
 
-demo-down:
+demo-down: setup
 	@$(BIN)/python -m tests.lab down

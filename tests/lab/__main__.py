@@ -28,8 +28,8 @@ def main() -> int:
         return dispatch(arguments())
     except LabError as error:
         print(f"lab: {error}", file=sys.stderr)
-    except PermissionError as error:
-        print(f"lab: {error.filename} may be changed by root only; run this as root.", file=sys.stderr)
+    except OSError as error:
+        print(f"lab: {error.filename or 'a file'}: {error.strerror or error}.", file=sys.stderr)
     except KeyboardInterrupt:
         print("lab: interrupted; `python -m tests.lab down` takes everything back.", file=sys.stderr)
     return 1

@@ -39,7 +39,11 @@ def start(lab: Lab, name: str, root: Path) -> None:
     ccache = lab.cache / "ccache"
     ccache.mkdir(parents=True, exist_ok=True)
     ccache.chmod(0o777)
+    space = f"/run/netns/{machine}"
     nspawn = [
+        # nspawn itself too is in the host's network namespace: the /sys that it mounts shows the interfaces of its own.
+        "nsenter",
+        f"--net={space}",
         "systemd-nspawn",
         "--quiet",
         "--boot",
@@ -48,7 +52,7 @@ def start(lab: Lab, name: str, root: Path) -> None:
         f"--directory={root}",
         f"--machine={machine}",
         f"--hostname={name}",
-        f"--network-namespace-path=/run/netns/{machine}",
+        f"--network-namespace-path={space}",
         f"--bind={ccache}:/var/cache/lab-ccache",
         "--resolv-conf=off",
         "--timezone=off",

@@ -17,25 +17,23 @@ SAVED_FORWARD = Path("/run/paddock-lab.ip_forward")  # what it was before the fi
 
 
 def ensure(lab: Lab) -> None:
-    """Make the bridge, its two addresses, forwarding and the nft table, as far as they are not there yet."""
+    """Make the bridge, its two addresses, forwarding and the nft table; also the rest, where a killed process began."""
     mark = lab.run_dir / "network.json"
-    if bridge_exists(lab):
-        if not mark.exists():
+    if not mark.exists():
+        if bridge_exists(lab):
             raise LabError(
                 f"The interface {lab.bridge} exists already and this lab did not make it: another lab runs on this "
                 "machine; stop it (`python -m tests.lab down`) or give this one its own PADDOCK_LAB_RUN, "
                 "PADDOCK_LAB_BRIDGE and PADDOCK_LAB_NET."
             )
-    else:
         refuse_taken_subnet(lab)
         mark.write_text(json.dumps({"bridge": lab.bridge, "table": lab.table}))
-        make_bridge(lab)
-    if not table_exists(lab):
-        forward_out(lab)
+    make_bridge(lab)
+    forward_out(lab)
 
 
 def bridge_exists(lab: Lab) -> bool:
-    return Path("/sys/class/net", lab.bridge).exists()
+    return run(["ip", "link", "show", lab.bridge], check=False).returncode == 0
 
 
 def table_exists(lab: Lab) -> bool:
@@ -54,25 +52,35 @@ def refuse_taken_subnet(lab: Lab) -> None:
 
 def make_bridge(lab: Lab) -> None:
     """A bridge without spanning tree (ports work at once) and without IPv6 (nothing else is opened)."""
-    link = ["ip", "link"]
-    run([*link, "add", lab.bridge, "mtu", str(uplink_mtu()), "type", "bridge", "stp_state", "0", "forward_delay", "0"])
-    Path(f"/proc/sys/net/ipv6/conf/{lab.bridge}/disable_ipv6").write_text("1")
+    if not bridge_exists(lab):
+        kind = ["type", "bridge", "stp_state", "0", "forward_delay", "0"]
+        run(["ip", "link", "add", lab.bridge, "mtu", str(uplink_mtu()), *kind])
+    ipv6 = Path(f"/proc/sys/net/ipv6/conf/{lab.bridge}/disable_ipv6")
+    if ipv6.exists():
+        ipv6.write_text("1")
     for address in (lab.gateway, lab.cdn):
-        run(["ip", "address", "add", f"{address}/24", "dev", lab.bridge])
-    run([*link, "set", lab.bridge, "up"])
+        run(["ip", "address", "replace", f"{address}/24", "dev", lab.bridge])
+    run(["ip", "link", "set", lab.bridge, "up"])
 
 
 def uplink_mtu() -> int:
     """The largest packet that the way out takes: a host that believes in 1500 would hang where it is less."""
     for route in json.loads(run(["ip", "-j", "-4", "route", "show", "default"]).stdout or "[]"):
-        return int(Path("/sys/class/net", route["dev"], "mtu").read_text())
+        return mtu_of(route["dev"])
     return 1500
+
+
+def mtu_of(device: str) -> int:
+    return int(json.loads(run(["ip", "-j", "link", "show", device]).stdout)[0]["mtu"])
 
 
 def forward_out(lab: Lab) -> None:
     """Masquerade what leaves the lab; let nobody in, and forward for nobody else if the machine did not before."""
     if not SAVED_FORWARD.exists():
         SAVED_FORWARD.write_text(FORWARD.read_text())
+    if table_exists(lab):
+        FORWARD.write_text("1\n")
+        return
     closed = SAVED_FORWARD.read_text().strip() == "0"
     others = 'iifname != "paddock*" ct state new drop' if closed else ""
     run(
@@ -110,7 +118,7 @@ def attach(lab: Lab, name: str, index: int) -> None:
     """Give a host its network namespace: `host0` with its address, a default route, the other end on the bridge."""
     space, outside = lab.unit(name), f"{lab.bridge}.{index}"
     detach(lab, name, index)
-    mtu = (Path("/sys/class/net") / lab.bridge / "mtu").read_text().strip()
+    mtu = str(mtu_of(lab.bridge))
     octets = [int(part) for part in lab.net.split(".")]
     # A fixed hardware address: a host made anew under an old address is reachable at once.
     mac = "02:4c:" + ":".join(f"{part:02x}" for part in (*octets, index))

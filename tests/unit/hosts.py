@@ -72,7 +72,7 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "part_size": 0,
             "disk_free": ROOM,
         },
-        "browser": {"browsers": {name: no_policy(name) for name in BROWSERS}},
+        "browser": browsers(),
         "service": {
             "unit": None,
             "properties": {"ActiveState": "inactive", "MainPID": "0", "NeedDaemonReload": "no"},
@@ -85,10 +85,20 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
     return changed(answers, changes)
 
 
-def no_policy(name: str, installed: bool = True) -> dict[str, Any]:
-    """A browser as its package leaves it."""
-    folder = BROWSERS[name]["policy"].rpartition("/")[0]
-    return {"installed": installed, "policy": None, "mode": None, "uid": None, "folders": {folder: None}}
+def browsers(installed: bool = True, policy: bool = False, **fields: Any) -> dict[str, Any]:
+    """Chrome and Chromium, as their packages leave them or with Paddock's policy; `fields` change both."""
+    seen = {}
+    for name, browser in BROWSERS.items():
+        folder = browser["policy"].rpartition("/")[0]
+        seen[name] = {
+            "installed": installed,
+            "policy": TEXT if policy else None,
+            "mode": 0o644 if policy else None,
+            "uid": 0 if policy else None,
+            "folders": {folder: 0o755 if policy else None, folder.rpartition("/")[0]: 0o755 if policy else None},
+            **fields,
+        }
+    return {"browsers": seen}
 
 
 def changed(answers: Answers, changes: dict[str, dict[str, Any]]) -> Answers:
@@ -109,7 +119,7 @@ def converged_answers(wanted: Wishes | None = None, **changes: dict[str, Any]) -
             "memory_capped": True,
         },
         llama_cpp={"compiler": "14.2.0"},
-        browser={"browsers": {name: with_policy(name) for name in BROWSERS}},
+        browser=browsers(policy=True),
     )
     if wanted.model:
         file = {"kind": "file", "mode": 0o644, "uid": 1000, "size": PIN.size, "mtime_ns": 7}
@@ -120,12 +130,6 @@ def converged_answers(wanted: Wishes | None = None, **changes: dict[str, Any]) -
     answers["service"] = running_service(wanted, answers)
     answers["benchmark"] = {"last": figures(wanted, answers["service"]["running_stamp"])}
     return changed(answers, changes)
-
-
-def with_policy(name: str) -> dict[str, Any]:
-    """A browser with Paddock's policy."""
-    policy = {"policy": TEXT, "mode": 0o644, "uid": 0}
-    return {**no_policy(name), **policy, "folders": dict.fromkeys(no_policy(name)["folders"], 0o755)}
 
 
 def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
