@@ -85,17 +85,17 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
     return changed(answers, changes)
 
 
-def browsers(installed: bool = True, policy: bool = False, **fields: Any) -> dict[str, Any]:
+def browsers(installed: bool = True, managed: bool = False, **fields: Any) -> dict[str, Any]:
     """Chrome and Chromium, as their packages leave them or with Paddock's policy; `fields` change both."""
     seen = {}
     for name, browser in BROWSERS.items():
         folder = browser["policy"].rpartition("/")[0]
         seen[name] = {
             "installed": installed,
-            "policy": TEXT if policy else None,
-            "mode": 0o644 if policy else None,
-            "uid": 0 if policy else None,
-            "folders": {folder: 0o755 if policy else None, folder.rpartition("/")[0]: 0o755 if policy else None},
+            "policy": TEXT if managed else None,
+            "mode": 0o644 if managed else None,
+            "uid": 0 if managed else None,
+            "folders": {folder: 0o755 if managed else None, folder.rpartition("/")[0]: 0o755 if managed else None},
             **fields,
         }
     return {"browsers": seen}
@@ -119,7 +119,7 @@ def converged_answers(wanted: Wishes | None = None, **changes: dict[str, Any]) -
             "memory_capped": True,
         },
         llama_cpp={"compiler": "14.2.0"},
-        browser=browsers(policy=True),
+        browser=browsers(managed=True),
     )
     if wanted.model:
         file = {"kind": "file", "mode": 0o644, "uid": 1000, "size": PIN.size, "mtime_ns": 7}

@@ -1,0 +1,81 @@
+"""What a decision may be, said once: it acts and then rests, it rests, it refuses, or it leaves something out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from roles import overview
+from roles.benchmark import decide as benchmark
+from roles.browser import decide as browser
+from roles.llama_cpp import decide as llama_cpp
+from roles.model import decide as model
+from roles.observation import Observation
+from roles.operation import Decision
+from roles.packages import decide as packages
+from roles.service import decide as service
+from roles.wishes import Wishes
+
+Decide: TypeAlias = Callable[[Observation], Decision]
+
+
+def in_order(wishes: Wishes, has_password: bool = True) -> dict[str, Decide]:
+    """Every decision of a run, in deploy.py's order."""
+    wanted = wishes.settings
+    return {
+        "preflight": partial(overview.preflight, wishes),
+        "packages": partial(packages.installed, wanted.llama_cpp, has_password),
+        "browser": partial(browser.policy_set, wanted.browser, has_password),
+        "lingering": partial(service.lingering, has_password),
+        "llama_cpp": partial(llama_cpp.built, wanted.llama_cpp, wishes.commit),
+        "model": partial(model.present, wishes, None),
+        "service": partial(service.running, wishes),
+        "benchmark": partial(benchmark.measured, wishes, lambda lines: None),
+    }
+
+
+def at_rest(decision: Decision) -> bool:
+    return (decision.steps, decision.reasons, decision.refusal) == ((), (), None)
+
+
+def acting(decide: Decide, seen: Observation) -> Decision:
+    """The decision has steps and reasons, and rests on the host that it predicts."""
+    decision = decide(seen)
+    assert decision.refusal is None
+    assert decision.steps
+    assert decision.reasons
+    assert at_rest(decide(decision.after)), decide(decision.after)
+    return decision
+
+
+def reasons(decide: Decide, seen: Observation) -> str:
+    return "; ".join(acting(decide, seen).reasons)
+
+
+def resting(decide: Decide, seen: Observation) -> Decision:
+    """Nothing to do, and nothing to say."""
+    decision = decide(seen)
+    assert at_rest(decision), decision
+    assert decision.left_out is None
+    assert decision.after == seen
+    return decision
+
+
+def refusal(decide: Decide, seen: Observation) -> str:
+    """The sentence of a refusal; it is one line, and nothing is done or promised beside it."""
+    decision = decide(seen)
+    assert (decision.steps, decision.reasons) == ((), ())
+    assert decision.refusal
+    assert "\n" not in decision.refusal
+    assert decision.after == seen
+    return decision.refusal
+
+
+def left_out(decide: Decide, seen: Observation) -> str:
+    """The sentence about what is not done while the run goes on."""
+    decision = decide(seen)
+    assert at_rest(decision)
+    assert decision.left_out
+    assert decision.after == seen
+    return decision.left_out

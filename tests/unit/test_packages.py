@@ -1,0 +1,141 @@
+"""Which packages are installed on which distribution, and by what."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roles.host import COMMANDS, HOST
+from roles.llama_cpp.observe import LLAMA_CPP
+from roles.packages import decide
+from roles.remote import Script
+from tests.unit import hosts, local, seed
+from tests.unit.deciding import Decide, acting, reasons, refusal, resting
+
+DEBIAN = {"os_id": "debian", "os_like": ""}
+NAMES = {"apt": "git cmake ninja-build g++ ccache curl", "dnf": "git cmake ninja-build gcc-c++ ccache curl"}
+
+
+def installed(has_password: bool = False, **data: Any) -> Decide:
+    return partial(decide.installed, hosts.wishes(**data).settings.llama_cpp, has_password)
+
+
+@pytest.mark.parametrize(
+    ("os_id", "os_like", "tool"),
+    [
+        ("debian", "", "apt"),
+        ("ubuntu", "debian", "apt"),
+        ("linuxmint", "ubuntu debian", "apt"),
+        ("fedora", "", "dnf"),
+        ("rocky", "rhel centos fedora", "dnf"),
+        ("arch", "", "pacman"),
+        ("cachyos", "arch", "pacman"),
+        ("opensuse-tumbleweed", "opensuse suse", None),
+        ("", "", None),
+    ],
+)
+def test_a_distribution_is_known_by_itself_or_by_what_it_descends_from(
+    os_id: str, os_like: str, tool: str | None
+) -> None:
+    assert decide.manager(hosts.bare(host={"os_id": os_id, "os_like": os_like})[HOST]) == tool
+
+
+@pytest.mark.parametrize(("os_id", "names"), [("debian", NAMES["apt"]), ("fedora", NAMES["dnf"])])
+def test_a_bare_host_gets_all_packages_by_their_names_there(os_id: str, names: str) -> None:
+    decision = acting(installed(), hosts.bare(host={"os_id": os_id}))
+    assert decision.reasons == (f"packages missing: {names}",)
+    (step,) = decision.steps
+    assert step.script.root
+    assert step.script.args == tuple(names.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_one_missing_command_is_one_package(command: str) -> None:
+    commands = {name: f"/usr/bin/{name}" for name in COMMANDS if name != command}
+    decision = acting(installed(), hosts.converged(host={"commands": commands}))
+    assert decision.steps[0].script.args == (decide.PACKAGES["apt"].get(command, command),)
+
+
+def test_a_command_that_came_without_a_package_is_as_good() -> None:
+    resting(installed(), hosts.converged(host={"commands": {name: f"/opt/mine/{name}" for name in COMMANDS}}))
+
+
+def test_an_unknown_distribution_is_refused_only_where_something_is_missing() -> None:
+    suse = {"os_id": "opensuse", "os_name": "openSUSE Tumbleweed"}
+    assert "does not know the packages of openSUSE Tumbleweed" in refusal(installed(), hosts.bare(host=suse))
+    resting(installed(), hosts.converged(host=suse))
+
+
+@pytest.mark.parametrize(
+    ("root", "has_password", "sentence"),
+    [("none", False, "dev has none"), ("none", True, "dev has none"), ("password", False, "--same-sudo-password")],
+)
+def test_without_root_the_host_is_refused_and_told_what_is_missing(
+    root: str, has_password: bool, sentence: str
+) -> None:
+    told = refusal(installed(has_password), hosts.bare(host={"root": root}))
+    assert told.startswith(f"packages {NAMES['apt']} are missing: root is needed")
+    assert sentence in told
+
+
+@pytest.mark.parametrize(("root", "has_password"), [("is", False), ("free", False), ("password", True)])
+def test_every_way_to_root_will_do(root: str, has_password: bool) -> None:
+    acting(installed(has_password), hosts.bare(host={"root": root}))
+
+
+def test_arch_gets_its_own_cuda_with_the_rest_where_a_gpu_needs_it() -> None:
+    before = hosts.parsed(seed.laptop_answers(llama_cpp={"toolkits": {}}))
+    decision = acting(installed(), before)
+    assert decision.steps[0].script.args[-1] == "cuda"
+    assert list(decision.after[LLAMA_CPP].toolkits) == ["/opt/cuda/bin/nvcc"]
+
+
+@pytest.mark.parametrize(
+    ("data", "fields"),
+    [
+        ({}, {}),
+        ({}, {"toolkits": {}, "nvidia_smi": None, "nvidia_device": False}),
+        ({}, {"toolkits": {}, "nvidia_smi": None, "nvidia_device": True}),
+        ({"backend": "cpu"}, {"toolkits": {}}),
+        ({"cuda_toolkit": "/srv/cuda"}, {"toolkits": {}}),
+    ],
+)
+def test_it_does_not_where_none_is_needed_or_another_is_named(data: dict[str, Any], fields: dict[str, Any]) -> None:
+    assert "cuda" not in reasons(installed(**data), hosts.parsed(seed.laptop_answers(llama_cpp=fields)))
+
+
+def test_no_other_distributions_cuda_is_taken() -> None:
+    fields = {**seed.laptop_answers()["llama_cpp"], "toolkits": {}}
+    assert "cuda" not in reasons(installed(), hosts.bare(host=DEBIAN, llama_cpp=fields))
+
+
+@pytest.mark.parametrize(
+    ("tool", "command", "expected"),
+    [
+        (
+            "apt",
+            "apt-get",
+            [
+                "-q -o DPkg::Lock::Timeout=300 update",
+                "-q -y -o DPkg::Lock::Timeout=300 --no-upgrade --no-install-recommends install git g++",
+            ],
+        ),
+        ("dnf", "dnf", ["-y install git g++"]),
+        ("pacman", "pacman", ["-S --noconfirm --needed git g++"]),
+    ],
+)
+def test_the_manager_is_called_like_this(tool: str, command: str, expected: list[str], tmp_path: Path) -> None:
+    path = local.tool(tmp_path / "bin", command, f'echo "$*" >>{tmp_path}/calls\n')
+    done = local.run(Script(decide.INSTALL[tool], ("git", "g++")), PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "calls").read_text().splitlines() == expected
+
+
+def test_a_mirror_that_moved_on_is_told_with_what_to_do(tmp_path: Path) -> None:
+    path = local.tool(tmp_path / "bin", "pacman", "echo 'error: 404' >&2; exit 1\n")
+    done = local.run(Script(decide.INSTALL["pacman"], ("git", "g++")), PATH=path)
+    assert done.returncode == 1
+    assert "paddock: pacman could not install git g++; if its mirror has moved on, run 'pacman -Syu'" in done.stderr
