@@ -10,6 +10,7 @@ from pyinfra.api import Host, State, operation
 from pyinfra.api.command import PyinfraCommand
 
 from roles import lock, observation, remote, settings, trouble
+from roles.benchmark import table
 from roles.benchmark.observe import BENCHMARK
 from roles.browser import decide as browser
 from roles.browser.observe import BROWSER
@@ -154,4 +155,6 @@ def summary(wishes: Wishes, seen: Observation) -> str:
     model = seen[MODEL].path.rsplit("/", 1)[-1]
     cap = int(unit.shown("MemoryMax")) >> 20 if unit.shown("MemoryMax").isdigit() else 0
     release = f"llama.cpp {wishes.commit[:9]}"
-    return f"serving {model} at {service.url(wishes.settings.service)} with {release}, capped at {cap} MiB"
+    last = seen[BENCHMARK].last
+    figures = f"; {table.line(last)}" if last and last.stamp == unit.running_stamp else ""
+    return f"serving {model} at {service.url(wishes.settings.service)} with {release}, capped at {cap} MiB{figures}"

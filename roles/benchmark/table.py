@@ -7,7 +7,7 @@ import json
 from rich.console import Console
 from rich.table import Table
 
-from roles.benchmark.observe import Result
+from roles.benchmark.observe import Result, Row
 
 
 def table(host: str, result: Result) -> Table:
@@ -19,10 +19,23 @@ def table(host: str, result: Result) -> Table:
     vram = "none" if result.peak_vram_mib is None else str(result.peak_vram_mib)
     cells = [result.config, vram, f"{result.peak_ram_bytes / 1e9:.1f}"]
     for row in result.rows:
-        shown.add_column("tg empty" if row.n_depth == 0 else f"{depth_name(row.n_depth)} pp / tg", justify="right")
-        cells.append(f"{row.tg:.1f}" if row.pp is None else f"{row.pp:.0f} / {row.tg:.1f}")
+        name, value = cell(row)
+        shown.add_column(name, justify="right")
+        cells.append(value)
     shown.add_row(*cells)
     return shown
+
+
+def cell(row: Row) -> tuple[str, str]:
+    """The column's name and its figure."""
+    if row.pp is None:
+        return "tg empty", f"{row.tg:.1f}"
+    return f"{depth_name(row.n_depth)} pp / tg", f"{row.pp:.0f} / {row.tg:.1f}"
+
+
+def line(result: Result) -> str:
+    """The figures in words, for a summary."""
+    return "tokens per second: " + ", ".join(" ".join(cell(row)) for row in result.rows)
 
 
 def depth_name(depth: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.lab.host import LabHost, hosts
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 NAME = "demo"
-QUESTION = "What is the capital of France? Answer in one short sentence."
+PROMPT = "Question: What is the capital of France?\nAnswer:"  # a base model: it continues a text
 
 
 def main() -> int:
@@ -36,13 +37,13 @@ def main() -> int:
 
 def show(host: LabHost) -> None:
     """Ask through the unit, and say how to go on."""
-    body = json.dumps({"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 40, "temperature": 0})
-    ask = f"curl -s http://127.0.0.1:8091/v1/chat/completions -H 'Content-Type: application/json' -d '{body}'"
+    body = json.dumps({"prompt": PROMPT, "n_predict": 20, "temperature": 0, "stop": ["\n"]})
+    ask = f"curl -s http://127.0.0.1:8091/completion -d {shlex.quote(body)}"
     answer = json.loads(host.sh(ask, user="dev", timeout=120).stdout)
     ssh = f"ssh -i {host.lab.key} -o UserKnownHostsFile={host.lab.known_hosts} dev@{host.address}"
     print(
-        f"\nQuestion: {QUESTION}\nAnswer:   {answer['choices'][0]['message']['content'].strip()}\n\n"
-        f"Ask it yourself:       {ssh} -L 8091:127.0.0.1:8091, then open your client on http://127.0.0.1:8091/v1\n"
+        f"\n{PROMPT}{answer['content']}\n\n"
+        f"Ask it something:      {ssh} {shlex.quote(ask)}\n"
         f"Look at the service:   {ssh} systemctl --user status paddock-llama-server\n"
         "Run the deploy again:  make demo (nothing changes)\n"
         "Take it all away:      make demo-down",
