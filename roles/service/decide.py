@@ -197,10 +197,16 @@ def _changed_words(old: str, new: str) -> str:
     """The options that differ, as `-c 65536 -> 122880`; the model's or the release's change where none does."""
 
     def options(text: str) -> dict[str, str]:
-        words = next((line for line in text.splitlines() if line.startswith("ExecStart=")), "").split()
-        pairs = {word: following for word, following in zip(words, [*words[1:], ""], strict=True) if word[0] == "-"}
+        start = next((line for line in text.splitlines() if line.startswith("ExecStart=")), "")
+        words = start.split()
+        pairs = {
+            word: "set" if following.startswith("-") else following
+            for word, following in zip(words, [*words[1:], ""], strict=True)
+            if word.startswith("-")
+        }
         limits = dict(line.split("=", 1) for line in text.splitlines() if line.startswith("Memory"))
-        return {**pairs, **limits, "release": words[0] if words else ""}
+        release = re.search(r"/releases/([^/]+)/bin/", start)
+        return {**pairs, **limits, "release": release[1] if release else "another"}
 
     before, after = options(old), options(new)
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
