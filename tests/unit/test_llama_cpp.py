@@ -1,0 +1,124 @@
+"""Whether a release must be built, why, and what the build is given."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+import pytest
+
+from roles.llama_cpp import decide
+from roles.llama_cpp.observe import LLAMA_CPP
+from roles.operation import Decision
+from tests.unit import hosts, seed
+from tests.unit.deciding import Decide, acting, reasons, refusal, resting
+
+NO_RELEASE: dict[str, Any] = {"releases": {}}
+
+
+def built(commit: str = hosts.COMMIT, **data: Any) -> Decide:
+    return partial(decide.built, hosts.wishes(**data).settings.llama_cpp, commit)
+
+
+def job(decision: Decision) -> dict[str, Any]:
+    """What the host is given: the job on the wire."""
+    (step,) = decision.steps
+    assert step.script.python
+    assert not step.script.root
+    (wire,) = step.script.args
+    found: dict[str, Any] = json.loads(wire)
+    return found
+
+
+def test_the_release_that_is_there_is_enough() -> None:
+    resting(built(), hosts.converged())
+
+
+def test_others_beside_it_do_not_matter() -> None:
+    others = {"other": {"commit": "e" * 40}, **hosts.converged_answers()["llama_cpp"]["releases"]}
+    resting(built(), hosts.converged(llama_cpp={"releases": others}))
+
+
+def test_building_it_leaves_the_others() -> None:
+    decision = acting(built("f" * 40), hosts.converged())
+    assert len(decision.after[LLAMA_CPP].releases) == 2
+
+
+@pytest.mark.parametrize(
+    ("decide", "fields", "why"),
+    [
+        (built(), NO_RELEASE, "no release on this host yet"),
+        (built("f" * 40), {}, "commit, arguments differ from the releases on this host"),
+        (built(llama_cmake_args=["GGML_LTO=ON"]), {}, "arguments differs from the releases on this host"),
+        (built(), {"compiler": "15.1.0"}, "compiler differs from the releases on this host"),
+        (built(), {"libc": "glibc 2.43"}, "libc differs from the releases on this host"),
+        (built(), {"cpu_flags": ["avx512f"]}, "cpu differs from the releases on this host"),
+        (built(), {"compiler": "15.1.0", "libc": "glibc 2.43"}, "compiler, libc differ from the releases on this host"),
+    ],
+)
+def test_what_differs_is_the_reason(decide: Decide, fields: dict[str, Any], why: str) -> None:
+    assert reasons(decide, hosts.converged(llama_cpp=fields)).endswith(f" for cpu: {why}")
+
+
+def test_the_reason_is_what_differs_from_the_nearest_release() -> None:
+    near = next(iter(hosts.converged_answers()["llama_cpp"]["releases"].values()))
+    far = {"commit": "e" * 40, "arguments": [], "backend": "cuda"}
+    fields = {"releases": {"far": far, "near": near, "farther": {}}, "libc": "glibc 2.43"}
+    assert reasons(built(), hosts.converged(llama_cpp=fields)).endswith(": libc differs from the releases on this host")
+
+
+def test_the_ref_is_told_beside_the_commit() -> None:
+    assert "llama.cpp 012345678 (b12464) for cpu" in reasons(built(llama_ref="b12464"), hosts.converged())
+
+
+@pytest.mark.parametrize(
+    ("decide", "changes", "sentence"),
+    [
+        (built(), {"host": {"commands": {}}}, "no g++ to build llama.cpp with; run the packages role first"),
+        (built(), {"host": {"disk_free": 5 << 30}}, "needs 6 GiB in /home/dev and 5 GiB are free"),
+        (built(), {"llama_cpp": {**NO_RELEASE, "nvidia_device": True}}, "there is an NVIDIA GPU, but the driver"),
+        (built(backend="cuda"), {}, "a CUDA toolkit is needed"),
+    ],
+)
+def test_a_host_that_cannot_build_is_refused(decide: Decide, changes: dict[str, Any], sentence: str) -> None:
+    changes = {"llama_cpp": NO_RELEASE, **changes}
+    assert sentence in refusal(decide, hosts.converged(**changes))
+
+
+def test_a_full_disk_is_no_trouble_where_nothing_is_built() -> None:
+    resting(built(), hosts.converged(host={"disk_free": 0}))
+
+
+@pytest.mark.parametrize(
+    ("cpus", "available", "jobs"),
+    [(8, 64 << 30, "8"), (8, 9 << 30, "4"), (8, 1 << 30, "1"), (1, 64 << 30, "1"), (64, 0, "1")],
+)
+def test_as_many_compilers_run_as_processors_and_memory_allow(cpus: int, available: int, jobs: str) -> None:
+    seen = hosts.converged(host={"cpus": cpus, "memory_available": available}, llama_cpp=NO_RELEASE)
+    arguments = acting(built(), seen).steps[0].script.args
+    assert f" {jobs} '{{" in json.loads(arguments[0])["script"].rpartition("\njob ")[2]
+
+
+def test_the_build_is_capped_and_followed_by_its_log() -> None:
+    wire = job(acting(built(), hosts.converged(llama_cpp=NO_RELEASE)))
+    assert wire["name"] == "build"
+    assert wire["memory"] == (32 << 30) * 8 // 10
+    assert wire["seconds"] == 3 * 3600
+    assert wire["watch"] == ""
+
+
+def test_the_build_is_given_repository_commit_targets_and_every_argument() -> None:
+    seen = hosts.parsed(seed.laptop_answers(host=hosts.converged_answers()["host"]))
+    last = job(acting(built(llama_repo="https://git.test/fork"), seen))["script"].rpartition("\njob ")[2]
+    assert last.startswith(f"https://git.test/fork {hosts.COMMIT} 012345678-")
+    assert "'llama-server llama-bench llama-fit-params'" in last
+    assert "-DGGML_CUDA=ON" in last
+    assert "'-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib'" in last, "the shell must not put a variable there"
+
+
+def test_the_stamp_that_the_build_writes_is_the_one_that_is_looked_for() -> None:
+    decision = acting(built(), hosts.converged(llama_cpp=NO_RELEASE))
+    ((key, stamp),) = decision.after[LLAMA_CPP].releases.items()
+    read_back = hosts.converged(llama_cpp={"releases": {key: json.loads(json.dumps(stamp))}})
+    resting(built(), read_back)

@@ -1,0 +1,166 @@
+"""Whether what runs is what is wanted; each reason to restart it, and each reason not to try."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import Any
+
+import pytest
+
+from roles.host import HOST
+from roles.service import decide
+from roles.service.command import UNIT
+from roles.service.observe import SERVICE
+from roles.wishes import Wishes
+from tests.unit import hosts, seed
+from tests.unit.deciding import Decide, acting, left_out, reasons, refusal, resting
+
+STRANGER = {"port_taken": True, "port_holder": {"pid": 99, "name": "nginx"}}
+
+
+def running(wanted: Wishes | None = None, **data: Any) -> Decide:
+    return partial(decide.running, wanted or hosts.wishes(**data))
+
+
+def shown(**properties: str) -> dict[str, Any]:
+    """systemd's answers about the converged unit, some of them changed."""
+    return {"properties": {**hosts.converged_answers()["service"]["properties"], **properties}}
+
+
+def test_a_unit_that_is_new_is_started() -> None:
+    assert reasons(running(), hosts.converged(service=hosts.bare_answers()["service"])) == (
+        f"start llama-server: {UNIT} is not on this host yet"
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ({}, {"context": 65536}, "-c 32768 -> 65536"),
+        ({}, {"context": 65536, "ubatch": 2048}, "-c 32768 -> 65536, -ub 512 -> 2048"),
+        ({}, {"cache_type_k": "q4_0"}, "-ctk f16 -> q4_0"),
+        ({}, {"threads": 6}, "-t absent -> 6"),
+        ({"threads": 6}, {}, "-t 6 -> absent"),
+        ({}, {"temperature": 0.5}, "--temp absent -> 0.5"),
+        ({}, {"service_memory_max": "20G"}, "MemoryMax 25769803776 -> 20G"),
+        ({}, {"service_memory_swap_max": "1G"}, "MemorySwapMax 0 -> 1G"),
+        ({}, {"port": 8080}, "--port 8091 -> 8080"),
+    ],
+)
+def test_what_changed_in_the_unit_is_the_reason(before: dict[str, Any], after: dict[str, Any], reason: str) -> None:
+    told = reasons(running(**after), hosts.converged(hosts.wishes(**before)))
+    assert told == f"restart llama-server: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [({}, {"context_shift": True}), ({}, {"jinja": False}), ({"context_shift": True}, {})]
+)
+def test_a_changed_flag_is_told_without_its_neighbours(before: dict[str, Any], after: dict[str, Any]) -> None:
+    told = reasons(running(**after), hosts.converged(hosts.wishes(**before)))
+    flag = "jinja" if "jinja" in after else "context-shift"
+    options = [word for word in told.removeprefix("restart llama-server").split() if word.startswith("-")]
+    assert {option for option in options if option != "->"} == {f"--{flag}", f"--no-{flag}"}, told
+
+
+def test_another_release_is_told() -> None:
+    other = Wishes(hosts.wishes().settings, "f" * 40, None)
+    told = reasons(running(other), hosts.converged())
+    assert re.fullmatch(r"restart llama-server: release 012345678-\w{8} -> fffffffff-\w{8}", told)
+
+
+def test_a_model_file_that_was_replaced_under_its_name_is_another_model() -> None:
+    file = {**hosts.converged_answers()["model"]["file"], "mtime_ns": 2}
+    told = reasons(running(), hosts.converged(model={"file": file}))
+    assert told == "restart llama-server: another model file"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        (shown(UnitFileState="disabled"), f"{UNIT} is not enabled"),
+        (shown(ActiveState="failed"), "start llama-server: it is failed"),
+        (shown(ActiveState="inactive"), "start llama-server: it is inactive"),
+        ({"properties": {}, "port_taken": False}, f"{UNIT} is not enabled; start llama-server: it is not loaded"),
+        ({"running_stamp": "0" * 16}, "restart llama-server: what runs is older than the unit on disk"),
+        ({"running_stamp": None}, "restart llama-server: what runs is older than the unit on disk"),
+        (shown(MemoryMax="infinity"), f"MemoryMax is infinity and not {24 << 30}"),
+        (shown(MemorySwapMax="infinity"), "MemorySwapMax is infinity and not 0"),
+        (shown(NeedDaemonReload="yes"), "systemd has not loaded the unit as it is on disk"),
+    ],
+)
+def test_what_is_not_as_wanted_is_the_reason(fields: dict[str, Any], reason: str) -> None:
+    assert reasons(running(), hosts.converged(service=fields)) == reason
+
+
+def test_a_unit_that_somebody_edited_is_written_back() -> None:
+    unit = hosts.converged_answers()["service"]["unit"].replace("MemorySwapMax=0", "MemorySwapMax=infinity")
+    decision = acting(running(), hosts.converged(service={"unit": unit}))
+    assert decision.reasons == ("restart llama-server: MemorySwapMax infinity -> 0",)
+    assert decision.steps[0].diff == (f"~/.config/systemd/user/{UNIT}", unit, decision.after[SERVICE].unit)
+
+
+@pytest.mark.parametrize(
+    ("decide", "changes", "sentence"),
+    [
+        (running(), {"host": {"user_manager": False}}, "the systemd manager of dev does not run"),
+        (running(), {"service": STRANGER}, "port=8091 is taken by nginx (pid 99); stop it, or set another port"),
+        (running(), {"service": {**STRANGER, "port_holder": None}}, "port=8091 is taken by another user's process"),
+        (running(backend="cuda"), {}, "a CUDA toolkit is needed"),
+        (running(), {"host": {"memory_capped": False}}, "the memory controller is not delegated to dev's systemd"),
+    ],
+)
+def test_a_host_that_cannot_serve_is_refused(decide: Decide, changes: dict[str, Any], sentence: str) -> None:
+    fresh = hosts.bare_answers()["service"]
+    seen = hosts.converged(**{**changes, "service": {**fresh, **changes.get("service", {})}})
+    assert sentence in refusal(decide, seen)
+
+
+def test_the_port_is_ours_where_our_process_has_it() -> None:
+    resting(running(), hosts.converged(service={"port_holder": {"pid": 4711, "name": "llama-server"}}))
+
+
+@pytest.mark.parametrize(("size", "seconds"), [(152_000_000, 123), (12_000_000_000, 360), (70_000_000_000, 1520)])
+def test_a_big_model_gets_the_time_that_a_slow_disk_needs(size: int, seconds: int) -> None:
+    file = {**hosts.bare_answers()["model"]["file"], "size": size}
+    script = acting(running(context=65536), hosts.converged(model={"file": file})).steps[0].script
+    assert script.args[-1] == str(seconds)
+    assert script.seconds > seconds + 300, "the completion may take its 300 s"
+
+
+def test_the_script_gets_the_limits_as_systemd_prints_them() -> None:
+    decision = acting(running(seed.wishes()), hosts.converged())
+    unit, text, url, memory_max, swap_max, _ = decision.steps[0].script.args
+    assert (unit, url) == (UNIT, "http://127.0.0.1:8091")
+    assert (memory_max, swap_max) == (str(24 << 30), "0")
+    assert text == decision.after[SERVICE].unit
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [("127.0.0.1", "http://127.0.0.1:8091"), ("localhost", "http://localhost:8091"), ("::1", "http://[::1]:8091")],
+)
+def test_the_address_is_a_url(host: str, url: str) -> None:
+    assert decide.url(hosts.wishes(host=host).settings.service) == url
+
+
+@pytest.mark.parametrize(("total", "cap"), [(32 << 30, 24 << 30), (31_337_123_456, 22414 << 20), (8 << 30, 6 << 30)])
+def test_an_automatic_cap_is_three_quarters_of_the_memory_in_whole_mebibytes(total: int, cap: int) -> None:
+    host = hosts.bare(host={"memory_total": total})[HOST]
+    assert decide.memory_max(hosts.wishes().settings.service, host) == cap
+    assert decide.memory_max(seed.wishes().settings.service, host) == 24 << 30
+
+
+LINGERING = partial(decide.lingering, False)
+
+
+@pytest.mark.parametrize("fields", [{"lingers": False}, {"user_manager": False}])
+def test_a_user_who_does_not_linger_is_made_to(fields: dict[str, Any]) -> None:
+    (step,) = acting(LINGERING, hosts.converged(host=fields)).steps
+    assert step.script.root
+    assert step.script.args == ("dev", "1000")
+
+
+def test_without_root_lingering_is_left_out_and_said_with_what_follows() -> None:
+    told = left_out(LINGERING, hosts.bare(host={"root": "none"}))
+    assert told.startswith("dev does not linger, so the service stops at logout and does not start at boot: ")
