@@ -153,7 +153,7 @@ def summary(wishes: Wishes, seen: Observation) -> str:
     if not unit.active:
         return f"{UNIT} is {unit.shown('ActiveState') or 'not there'}"
     model = seen[MODEL].path.rsplit("/", 1)[-1]
-    cap = int(unit.shown("MemoryMax")) >> 20 if unit.shown("MemoryMax").isdigit() else 0
+    cap = f"capped at {int(held) >> 20} MiB" if (held := unit.shown("MemoryMax")).isdigit() else "without a cap"
     release = f"llama.cpp {wishes.commit[:9]}"
     last = seen[BENCHMARK].last
     figures = f"; {table.line(last)}" if last and last.stamp == unit.running_stamp else ""
