@@ -157,4 +157,4 @@ def summary(wishes: Wishes, seen: Observation) -> str:
     release = f"llama.cpp {wishes.commit[:9]}"
     last = seen[BENCHMARK].last
     figures = f"; {table.line(last)}" if last and last.stamp == unit.running_stamp else ""
-    return f"serving {model} at {service.url(wishes.settings.service)} with {release}, capped at {cap} MiB{figures}"
+    return f"serving {model} at {service.url(wishes.settings.service)} with {release}, {cap}{figures}"
