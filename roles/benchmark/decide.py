@@ -39,9 +39,12 @@ def measured(wishes: Wishes, report: Callable[[list[str]], None], observation: O
     depths = wanted.benchmark_depths
     if not depths or (last and (last.stamp, last.depths, last.tokens) == (stamp, depths, wanted.benchmark_tokens)):
         return Decision(observation)
-    why = (
-        "nothing measured yet" if last is None else "other depths" if last.stamp == stamp else "what is served changed"
-    )
+    if last is None:
+        why = "nothing measured yet"
+    elif last.stamp != stamp:
+        why = "what is served changed"
+    else:
+        why = "other depths" if last.depths != depths else "another number of tokens"
     wire = {
         "unit": UNIT,
         "url": url(wishes.settings.service),
