@@ -93,7 +93,12 @@ def parse(text: str, fragments: Sequence[Fragment[Any]]) -> Observation:
         answer = answers.get(fragment.name)
         if isinstance(answer, dict) and "error" in answer:
             raise ValueError(f"{fragment.name}: {answer['error']}")
-        records[fragment.name] = fragment.seen.model_validate(answer)
+        try:
+            records[fragment.name] = fragment.seen.model_validate(answer)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, (fragment.name, *first["loc"])))
+            raise ValueError(f"{where}: {first['msg']}") from None
     return Observation(records)
 
 
