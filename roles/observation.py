@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 from pyinfra.api import FactBase, Host, State, StringCommand
 from pyinfra.api.facts import get_fact
 from pyinfra.context import ctx_host, ctx_state
