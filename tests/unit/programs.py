@@ -1,0 +1,33 @@
+"""Programs that run on the host, taken apart for tests: their definitions without their last call."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from types import ModuleType
+
+ROLES = Path(__file__).parents[2] / "roles"
+
+# Methods and functions that came after Python 3.8, which a host may still have.
+NEWER = {"removeprefix", "removesuffix", "is_relative_to", "bit_count", "pairwise", "randbytes", "to_thread", "batched"}
+
+
+def definitions(file: str) -> ModuleType:
+    """The module without running `main()` at its end."""
+    path = ROLES / file
+    tree = ast.parse(path.read_text("utf-8"))
+    assert ast.unparse(tree.body[-1]) == "main()"
+    tree.body.pop()
+    module = ModuleType(path.stem)
+    exec(compile(tree, str(path), "exec"), module.__dict__)
+    return module
+
+
+def assert_old_python_can_run(text: str) -> None:
+    """Syntax of Python 3.8, and none of the newer methods."""
+    tree = ast.parse(text, feature_version=(3, 8))
+    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert not names & NEWER
+    assert not [node for node in ast.walk(tree) if node.__class__.__name__ in ("Match", "TryStar")]
+    first = tree.body[1] if ast.get_docstring(tree) else tree.body[0]
+    assert ast.unparse(first) == "from __future__ import annotations", "or dict[str, Any] is evaluated"
