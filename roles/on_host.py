@@ -64,3 +64,14 @@ def entries(folder: str) -> list[str]:
         return sorted(os.listdir(folder))
     except OSError:
         return []
+
+
+def newest_kernel() -> str:
+    """The release of the newest kernel that has modules on disk: what the next boot brings."""
+    import re
+
+    def parts(name: str) -> list[tuple[int, str]]:
+        return [(int(number or 0), word) for number, word in re.findall(r"(\d+)|([^\d]+)", name)]
+
+    names = [name for name in entries("/lib/modules") if os.path.exists("/lib/modules/" + name + "/modules.dep")]
+    return max(names, key=parts) if names else os.uname().release

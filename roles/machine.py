@@ -1,0 +1,94 @@
+"""The machine below the roles: kernel, processor, memory and swap, disks, and what guards it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roles.observation import Fragment, Seen
+from roles.on_host import entries, find_command, newest_kernel, read, run
+
+
+def look_at_machine(ask: dict[str, Any]) -> dict[str, Any]:
+    """Runs on the host."""
+    import os
+    import re
+
+    info = read("/proc/cpuinfo", 1 << 22) or ""
+    model = re.search(r"^model name\s*:\s*(.*)$", info, re.M)
+    cores = set(re.findall(r"^physical id\s*: (\d+)$.*?^core id\s*: (\d+)$", info, re.M | re.S))
+    swaps = [line.split() for line in (read("/proc/swaps") or "").splitlines()[1:]]
+    told = run(["systemctl", "--version"])
+    version = re.match(r"systemd (\d+)", told["out"]) if told else None
+    oomd = run(["systemctl", "is-active", "systemd-oomd"])
+    variables = "/sys/firmware/efi/efivars"
+    secure = [name for name in entries(variables) if name.startswith("SecureBoot-")]
+    boot = read(variables + "/" + secure[0]) if secure else None
+    enforce = read("/sys/fs/selinux/enforce")
+
+    def place(path: str) -> dict[str, Any]:
+        """The disk that a path is on, or will be: the mount with the longest matching prefix."""
+        path = os.path.expanduser(path)
+        while not os.path.isdir(path):
+            path = os.path.dirname(path)
+        disk, best = os.statvfs(path), ["", "", "", ""]
+        for line in (read("/proc/self/mounts") or "").splitlines():
+            field = line.split()
+            inside = (os.path.realpath(path) + "/").startswith(field[1].rstrip("/") + "/")
+            if inside and len(field[1]) >= len(best[1]):
+                best = field
+        return {
+            "free": disk.f_bavail * disk.f_frsize,
+            # A file system that counts no inodes (btrfs, say) tells 0 of 0.
+            "inodes_free": disk.f_favail if disk.f_files else None,
+            "type": best[2],
+            "noexec": "noexec" in best[3].split(","),
+            "read_only": "ro" in best[3].split(","),
+        }
+
+    return {
+        "kernel": os.uname().release,
+        "kernel_newest": newest_kernel(),
+        "cpu": model.group(1).strip() if model else "",
+        "cores": len(cores) or (os.cpu_count() or 1),
+        "swap": sum(int(field[2]) * 1024 for field in swaps if "zram" not in field[0]),
+        "zram": sum(int(field[2]) * 1024 for field in swaps if "zram" in field[0]),
+        "systemd_version": int(version.group(1)) if version else None,
+        "oomd": (oomd or {}).get("out", "").strip() == "active",
+        "secure_boot": boot.endswith("\x01") if boot is not None else None,
+        "selinux": {"1": "enforcing", "0": "permissive"}.get((enforce or "").strip()),
+        "user_namespaces": bool((run([find_command("unshare") or "unshare", "-Ur", "true"]) or {}).get("rc") == 0),
+        "places": {path: place(path) for path in ask["places"]},
+    }
+
+
+class Place(Seen):
+    """Free bytes and inodes (None where the file system does not count them) where Paddock writes."""
+
+    free: int
+    inodes_free: int | None
+    type: str
+    noexec: bool
+    read_only: bool
+
+
+class MachineSeen(Seen):
+    """Swap and zram in bytes; what cannot be told is None."""
+
+    kernel: str
+    kernel_newest: str
+    cpu: str
+    cores: int
+    swap: int
+    zram: int
+    systemd_version: int | None
+    oomd: bool
+    secure_boot: bool | None
+    selinux: str | None
+    user_namespaces: bool
+    places: dict[str, Place]
+
+
+# Where Paddock writes: releases and models, sources and builds.
+DATA, CACHE = "~/.local/share/paddock", "~/.cache/paddock"
+
+MACHINE = Fragment("machine", look_at_machine, lambda _: {"places": [DATA, CACHE]}, MachineSeen)
