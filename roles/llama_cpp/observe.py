@@ -17,9 +17,12 @@ def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
     folder = os.path.expanduser("~/.local/share/paddock/releases")
     releases = {}
     for name in entries(folder):
-        stamp = read(os.path.join(folder, name, "stamp.json"))
-        if stamp and not name.startswith("."):
-            releases[name] = json.loads(stamp)
+        try:
+            stamp = json.loads(read(os.path.join(folder, name, "stamp.json")) or "null")
+        except ValueError:
+            continue
+        if isinstance(stamp, dict) and not name.startswith("."):
+            releases[name] = stamp
     compiler = run(["g++", "-dumpversion"])
     libc = run(["getconf", "GNU_LIBC_VERSION"])
     # In no PATH of a service: Arch's and NVIDIA's own folders. Order of preference is by version, not by place.
