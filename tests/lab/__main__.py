@@ -6,6 +6,7 @@ import argparse
 import os
 import shutil
 import sys
+from pathlib import Path
 
 from tests.lab import host, machine, network, recipe, services
 from tests.lab.common import Lab, LabError, run, the_lab
@@ -20,6 +21,8 @@ TOOLS = {
     "git": "git",
     "ssh-keygen": "openssh-client",
 }
+# Debian's signing keys, which debootstrap on a relative of Debian may come without.
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
 
 def main() -> int:
@@ -112,9 +115,12 @@ def announce(lab: Lab) -> None:
 def install_tools() -> None:
     """Install what is missing with apt-get; fails where that is not possible."""
     missing = [tool for tool in TOOLS if not shutil.which(tool, path=host.PATH)]
+    packages = sorted({TOOLS[tool] for tool in missing})
+    if not KEYRING.exists():
+        missing.append(str(KEYRING))
+        packages.append("debian-archive-keyring")
     if not missing:
         return
-    packages = sorted({TOOLS[tool] for tool in missing})
     if not shutil.which("apt-get"):
         raise LabError(f"This machine has no {', '.join(missing)} and no apt-get; install them and run this again.")
     print(f"Installing {', '.join(packages)} with apt-get.", flush=True)

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 from tests.lab import recipe
-from tests.lab.common import Lab, LabError, locked, run
+from tests.lab.common import MORTAL, Lab, LabError, locked, run
 
 
 def base_root(lab: Lab) -> Path:
@@ -52,11 +52,8 @@ def discard(building: Path) -> None:
 
 def debootstrap(root: Path) -> None:
     """Unpack and configure the packages of the recipe in `root`; the mirror must be reachable."""
-    done = run(
-        ["debootstrap", "--variant=minbase", f"--include={recipe.PACKAGES}", recipe.SUITE, str(root), recipe.MIRROR],
-        timeout=1200,
-        check=False,
-    )
+    words = ["--variant=minbase", f"--include={recipe.PACKAGES}", recipe.SUITE, str(root), recipe.MIRROR]
+    done = run([*MORTAL, "debootstrap", *words], timeout=1200, check=False)
     if done.returncode != 0:
         lines = [line for line in done.stdout.splitlines() if line.startswith(("E:", "W:"))]
         said = lines[-1] if lines else (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]

@@ -20,6 +20,9 @@ LAST_HOST = 99
 USERS = {"root": 0, "dev": 1000, "fisher": 1001, "pat": 1002, "guest": 1003}
 PAT_PASSWORD = "correct horse battery"  # what `pat` types for sudo; a fixture, it protects nothing
 
+# A prefix for a command that must not go on writing after this process was killed.
+MORTAL = ["setpriv", "--pdeathsig", "KILL"]
+
 
 class LabError(Exception):
     """Something that a person can act on, in one sentence."""

@@ -13,7 +13,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from tests.lab.common import USERS, Lab, LabError, run
+from tests.lab.common import MORTAL, USERS, Lab, LabError, run
 from tests.lab.state import records
 
 DEBS = Path("var/cache/apt/archives")
@@ -25,9 +25,10 @@ def copy_root(source: Path, target: Path) -> None:
     """Copy a root with owners, modes and hard links, under its name only when complete; shares blocks where it can."""
     partial = target.with_name(f"{target.name}.partial")
     for old in (partial, target):
-        shutil.rmtree(old, ignore_errors=True)
+        if old.exists():
+            shutil.rmtree(old)
     target.parent.mkdir(parents=True, exist_ok=True)
-    run(["cp", "-a", "--reflink=auto", str(source), str(partial)], timeout=900)
+    run([*MORTAL, "cp", "-a", "--reflink=auto", "-T", str(source), str(partial)], timeout=900)
     partial.rename(target)
 
 
