@@ -74,7 +74,7 @@ def _stdin(script: Script) -> str:
         'export LC_ALL=C XDG_RUNTIME_DIR="/run/user/$(id -u)"\n'
         f"fail() {{ printf '{SENTENCE}%s\\n' \"$*\" >&2; exit 1; }}\n"
         f"paddock() {{\nset -eu\n{script.text}\n}}\n"
-        f"paddock {values} </dev/null\n"
+        f"{{ paddock {values} </dev/null\n}}\n"
     )
 
 
