@@ -100,8 +100,8 @@ def _root_command(script: Script) -> StringCommand:
 def _root_result(lines: list[str], script: Script) -> list[str]:
     status = lines[-1].removeprefix("paddock-exit ") if lines else "lost"
     if _READY not in lines:
-        said = [line for line in lines if line.startswith("sudo")]
-        raise Failed(f"root is needed and sudo refused it: {said[0] if said else 'it said nothing'}")
+        said = [line for line in lines[:-1] if line.startswith("sudo")] or [line for line in lines[:-1] if line.strip()]
+        raise Failed(f"root is needed and sudo refused it: {said[-1] if said else 'it said nothing'}")
     inside = lines[lines.index(_READY) + 1 : -1]
     if status != "0":
         raise Failed(_last_word(inside, status, script.seconds))
