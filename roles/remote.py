@@ -93,7 +93,7 @@ def _root_command(script: Script) -> StringCommand:
     return StringCommand(
         "set --", "timeout", "-k", "10", str(script.seconds), "sh", "-c", QuoteString(skip), ";",
         'test "$(id -u)" = 0 || set -- sudo -k -S -p "" -- "$@";',
-        '{ LC_ALL=C "$@"; echo paddock-exit $?; } 2>&1',
+        '{ LC_ALL=C "$@"; printf "\\npaddock-exit %s\\n" $?; } 2>&1',
     )  # fmt: skip
 
 
