@@ -103,6 +103,8 @@ def _root_result(lines: list[str], script: Script) -> list[str]:
         said = [line for line in lines[:-1] if line.startswith("sudo")] or [line for line in lines[:-1] if line.strip()]
         raise Failed(f"root is needed and sudo refused it: {said[-1] if said else 'it said nothing'}")
     inside = lines[lines.index(_READY) + 1 : -1]
+    if inside and not inside[-1]:
+        inside.pop()  # the line break before the exit status is ours
     if status != "0":
         raise Failed(_last_word(inside, status, script.seconds))
     return inside
