@@ -1,0 +1,128 @@
+"""How a script gets to the host: whole or not at all, with its arguments as they were."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from pyinfra.api import StringCommand
+
+from roles import remote
+from roles.remote import Script
+from tests.unit import local
+
+NASTY = (
+    "",
+    " ",
+    "it's",
+    'say "hi"',
+    "two\nlines",
+    "\n",
+    "a  b\tc",
+    "back\\slash\\",
+    "$HOME `id` $(id) ${x}",
+    "; rm -rf / &",
+    "*?[a]",
+    "modèle 模型 🐎",
+    "-n",
+    "%s\\n",
+    "x" * 100_000,
+)
+SHOW = 'for word in "$@"; do printf \'<%s>\' "$word"; done'
+SHOW_IN_PYTHON = "import sys\nsys.stdout.write(''.join('<' + word + '>' for word in sys.argv[1:]))\n"
+
+
+@pytest.mark.parametrize("script", [Script(SHOW, NASTY), Script(SHOW_IN_PYTHON, NASTY, python=True)])
+def test_arguments_arrive_unchanged(script: Script) -> None:
+    done = local.run(script)
+    assert done.stderr == ""
+    assert done.stdout == "".join(f"<{word}>" for word in NASTY)
+
+
+def test_no_argument_is_no_argument() -> None:
+    assert local.run(Script('echo "$#"')).stdout == "0\n"
+
+
+def test_a_python_program_may_hold_any_text() -> None:
+    text = "print('''it's \"quoted\" \\\\ \\n 模型''')\n"
+    assert local.run(Script(text, python=True)).stdout == 'it\'s "quoted" \\ \n 模型\n'
+
+
+@pytest.mark.parametrize("python", [False, True])
+def test_a_script_that_is_cut_off_runs_nothing(tmp_path: Path, python: bool) -> None:
+    """Whole at its last byte but one (a line break), and at no byte before."""
+    ran = tmp_path / "ran"
+    text = f"open({str(ran)!r}, 'w')\n" if python else f"touch {ran}"
+    script = Script(text, ("first", "second argument", "last"), python=python)
+    whole = remote._stdin(script)
+    cuts = [30, 90, len(whole) // 2, *range(len(whole) - 8, len(whole) - 1)] if python else range(len(whole) - 1)
+    for cut in cuts:
+        (tmp_path / f"{cut}.cut").write_text(whole[:cut])
+    reader = "python3 -ISB -" if python else "sh -s"
+    every = f'for cut in {tmp_path}/*.cut; do {reader} <"$cut" >/dev/null; test ! -e {ran} || echo "$cut"; done'
+    assert local.shell(StringCommand(every), "").stdout == ""
+    assert local.run(script).returncode == 0
+    assert ran.exists()
+
+
+def test_a_tool_that_reads_everything_leaves_the_rest_of_the_script() -> None:
+    done = local.run(Script("echo before; cat; echo after"))
+    assert done.stdout == "before\nafter\n"
+
+
+def test_the_first_failure_ends_a_script() -> None:
+    done = local.run(Script("false; echo survived"))
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_a_name_that_was_never_set_ends_a_script() -> None:
+    assert local.run(Script('echo "$nothing"; echo survived')).stdout == ""
+
+
+def test_a_script_speaks_english_and_finds_the_users_systemd() -> None:
+    done = local.run(Script('echo "$LC_ALL $XDG_RUNTIME_DIR"'), LC_ALL="de_DE.UTF-8", XDG_RUNTIME_DIR="/elsewhere")
+    assert done.stdout == f"C /run/user/{os.getuid()}\n"
+
+
+def test_fail_ends_a_script_with_its_sentence() -> None:
+    done = local.run(Script('fail "the disk is $1"; echo survived', ("100% full, it's sad",)))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "paddock: the disk is 100% full, it's sad\n"
+
+
+def test_fail_works_in_a_pipe_and_in_a_substitution() -> None:
+    assert local.run(Script('found=$(fail "no such thing"); echo survived')).stdout == ""
+    assert local.run(Script('false || fail "no such thing"')).stderr == "paddock: no such thing\n"
+
+
+def test_a_script_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    alive = tmp_path / "alive"
+    done = local.run(Script(f"(sleep 1.4; touch {alive}) & sleep 60", seconds=1))
+    assert done.returncode == 124
+    time.sleep(0.6)
+    assert not alive.exists()
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "sentence"),
+    [
+        (["noise", "paddock: the disk is full", "later noise"], "1", "the disk is full"),
+        (["paddock: first", "paddock: second"], "1", "second"),
+        (["E: one", "  E: Unable to locate package ninja  ", "", " "], "100", "E: Unable to locate package ninja"),
+        ([], "3", "exit status 3"),
+        ([], "", "it took longer than 120 s"),
+        ([], "124", "it took longer than 120 s"),
+        ([], "137", "it took longer than 120 s"),
+    ],
+)
+def test_a_failure_is_one_sentence(lines: list[str], status: str, sentence: str) -> None:
+    assert remote._last_word(lines, status, 120) == sentence
+
+
+def test_neither_text_nor_arguments_show_in_debug_output() -> None:
+    script = Script("echo secret", ("hunter2",))
+    assert repr(script) == "<script>"
+    assert "hunter2" not in remote._command(script).get_raw_value()
+    assert "hunter2" not in remote._root_command(script).get_raw_value()
