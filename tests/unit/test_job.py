@@ -1,0 +1,164 @@
+"""A long job on the host, from its start to its end, with stand-ins for systemd's two commands."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyinfra.api import StringCommand
+
+from roles import job
+from roles.job import Job
+from tests.unit import fake_systemd, local
+from tests.unit.fake_systemd import FakeSystemd
+from tests.unit.test_remote import NASTY, SHOW
+
+
+@pytest.fixture
+def systemd(tmp_path: Path) -> FakeSystemd:
+    return fake_systemd.install(tmp_path)
+
+
+def build(text: str, *args: str, **fields: Any) -> Job:
+    return Job(
+        **{
+            "name": "build",
+            "title": "llama.cpp",
+            "text": text,
+            "args": args,
+            "seconds": 60,
+            "memory": 1 << 30,
+            **fields,
+        }
+    )
+
+
+def follow(wanted: Job, systemd: FakeSystemd) -> subprocess.CompletedProcess[str]:
+    return local.run(job.follow(wanted), **systemd.env)
+
+
+def test_a_job_that_ends_well_says_nothing_more(systemd: FakeSystemd) -> None:
+    done = follow(build('echo "$1" >"$HOME/made"', "it's\nme"), systemd)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (systemd.home / "made").read_text() == "it's\nme\n"
+    assert (systemd.jobs / "build.exit").read_text() == "0\n"
+
+
+def test_its_progress_is_shown_after_a_second(systemd: FakeSystemd) -> None:
+    done = follow(build("echo '[7/226] Building CXX object ggml/src/ggml.c.o'; sleep 1.7"), systemd)
+    assert done.stdout == "llama.cpp: 7 of 226, 3 %, 0:01, ggml.c.o\n"
+
+
+def test_the_unit_is_capped_and_its_name_is_the_lock(systemd: FakeSystemd) -> None:
+    follow(build("true", seconds=10800, memory=12345), systemd)
+    called = systemd.called()
+    assert {"--user", "--unit=paddock-build"} <= set(called)
+    settings = [called[at + 1] for at, word in enumerate(called) if word == "-p"]
+    assert {"RuntimeMaxSec=10800", "MemoryMax=12345", "MemorySwapMax=0", "OOMPolicy=stop", "UMask=0022"} <= set(
+        settings
+    )
+
+
+def test_the_follower_outlives_the_jobs_own_limit() -> None:
+    assert job.follow(build("true", seconds=100)).seconds > 100
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('fail "the mirror is gone"', "the mirror is gone"),
+        ("echo 'x.c:1: error: no such thing'; echo 'ninja: build stopped'; exit 1", "x.c:1: error: no such thing"),
+        ("echo one; echo last; exit 3", "last"),
+        ("exit 3", "exit status 3"),
+    ],
+)
+def test_a_job_that_fails_is_told_by_its_own_sentence_and_where_its_log_is(
+    systemd: FakeSystemd, text: str, sentence: str
+) -> None:
+    done = follow(build(text), systemd)
+    assert done.returncode == 1
+    assert done.stderr == f"paddock: {sentence} (log: {systemd.jobs}/build.log)\n"
+
+
+@pytest.mark.parametrize(
+    ("result", "sentence"),
+    [
+        ("oom-kill", "it needed more memory than its cap"),
+        ("timeout", "it ran longer than its time limit"),
+        ("signal", "it was killed (signal)"),
+    ],
+)
+def test_a_job_that_was_killed_is_told_by_what_systemd_knows(systemd: FakeSystemd, result: str, sentence: str) -> None:
+    (systemd.home / "kill").write_text(result)
+    done = follow(build("true"), systemd)
+    assert done.returncode == 1
+    assert done.stderr == f"paddock: {sentence}; its log is {systemd.jobs}/build.log\n"
+
+
+def test_the_exit_status_of_the_last_run_is_not_taken_for_this_ones(systemd: FakeSystemd) -> None:
+    assert follow(build("true"), systemd).returncode == 0
+    (systemd.home / "kill").write_text("oom-kill")
+    assert follow(build("true"), systemd).returncode == 1
+
+
+def test_a_unit_that_does_not_start_is_told(systemd: FakeSystemd) -> None:
+    (systemd.home / "refuse").write_text("Failed to connect to bus: No medium found\n")
+    done = follow(build("true"), systemd)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "paddock: the unit paddock-build could not be started: Failed to connect to bus: No medium found\n"
+    )
+
+
+def running(systemd: FakeSystemd, text: str) -> subprocess.Popen[bytes]:
+    """A job of an earlier run, which ends in a moment; its exit status is 0."""
+    systemd.jobs.mkdir(parents=True)
+    (systemd.jobs / "build.sh").write_text(build(text).script)
+    (systemd.jobs / "build.log").write_text("[1/2] Linking x\n")
+    unit = systemd.home / "paddock-build.service"
+    unit.write_text("active\n")
+    end = f"sleep 0.3; echo 0 >{systemd.jobs}/build.exit; echo inactive >{unit}"
+    return subprocess.Popen(["sh", "-c", end], stdin=subprocess.DEVNULL)
+
+
+def test_a_job_that_runs_already_is_joined_and_not_started_twice(systemd: FakeSystemd) -> None:
+    with running(systemd, "touch $HOME/made"):
+        done = follow(build("touch $HOME/made"), systemd)
+    assert (done.returncode, done.stdout) == (0, "joining paddock-build, which is running\n")
+    assert not (systemd.home / "called").exists()
+
+
+def test_another_job_of_that_name_is_waited_for_and_then_this_one_runs(systemd: FakeSystemd) -> None:
+    with running(systemd, "other"):
+        done = follow(build("touch $HOME/made"), systemd)
+    assert (done.returncode, done.stdout) == (0, "waiting for another paddock-build to end\n")
+    assert (systemd.home / "made").exists()
+
+
+def test_a_secret_is_in_a_file_that_only_its_user_reads_and_nowhere_else(systemd: FakeSystemd) -> None:
+    secret = "$XDG_RUNTIME_DIR/paddock-build.secret"
+    done = follow(build(f'stat -c %a "{secret}"; cat "{secret}"; rm "{secret}"; exit 1', secret="hunter2"), systemd)
+    assert (systemd.jobs / "build.log").read_text() == "600\nhunter2"
+    assert done.returncode == 1
+    assert "hunter2" not in (systemd.home / "called").read_text()
+    assert "hunter2" not in (systemd.jobs / "build.sh").read_text()
+    assert list(systemd.run.iterdir()) == []
+
+
+def test_script_and_log_are_for_their_user_alone(systemd: FakeSystemd) -> None:
+    follow(build("true"), systemd)
+    assert [(systemd.jobs / f"build.{end}").stat().st_mode & 0o777 for end in ("sh", "log")] == [0o600, 0o600]
+
+
+def test_a_jobs_arguments_arrive_unchanged() -> None:
+    done = local.shell(StringCommand("sh -s"), build(SHOW, *NASTY).script)
+    assert done.stdout == "".join(f"<{word}>" for word in NASTY)
+
+
+def test_nothing_of_a_job_shows_in_debug_output() -> None:
+    wanted = build("echo secret", "hunter2", secret="hunter2")
+    assert repr(wanted) == "<job build>"
+    assert json.loads(job.follow(wanted).args[0])["secret"] == "hunter2"
