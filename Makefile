@@ -1,5 +1,5 @@
 # The verbs of this project. `make demo` and `make test` are the two that matter; both need root on a Debian-like machine.
-.PHONY: setup check test demo demo-down
+.PHONY: help setup docs check test demo demo-down
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -8,6 +8,7 @@ TESTS := pytest
 help:
 	@echo "make setup      the virtual environment"
 	@echo "make demo       the main job on a throwaway host of this machine; make demo-down takes it away"
+	@echo "make docs       the pages that are made from the code"
 	@echo "make check      lint, types, unit and plan tests; under a minute"
 	@echo "make test       all tests, on throwaway hosts of this machine"
 
@@ -20,6 +21,9 @@ setup: .venv/installed
 	python3 -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt '.[dev]'
 	@touch $@
+
+docs: setup
+	$(BIN)/python -m roles.settings.page
 
 check: setup
 	$(BIN)/ruff check --quiet .

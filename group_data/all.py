@@ -1,6 +1,7 @@
-"""Every key with its default: what it means, and its unit. A host's own data in the inventory goes before these.
+"""Every key with its default, its unit and its meaning. A host's own data goes first.
 
 pyinfra finds this file from the checkout, where it is run; the same defaults hold without it.
+Made from roles/settings/records.py: `make docs` writes it anew.
 """
 
 # llama_cpp: Which llama.cpp is built, and how.
@@ -8,18 +9,20 @@ pyinfra finds this file from the checkout, where it is run; the same defaults ho
 backend = "auto"  # what holds the layers: auto is cuda where there is an NVIDIA GPU and cpu otherwise
 llama_repo = "https://github.com/ggml-org/llama.cpp"  # git URL of the source
 llama_ref = "b12464"  # tag, branch or commit; resolved once and kept in the lock
-llama_cmake_args = []  # further cmake arguments, such as GGML_NATIVE=OFF
+llama_cmake_args = []  # further cmake arguments, without -D
 cuda_architectures = "auto"  # CMAKE_CUDA_ARCHITECTURES; auto is that of each GPU present
-cuda_toolkit = "auto"  # folder of the CUDA toolkit; auto takes the newest one found
+cuda_toolkit = "auto"  # folder of the CUDA toolkit; auto takes the newest that fits
 rpc_servers = []  # host:port of each ggml-rpc-server, for backend rpc
+build_time_max = "3h"  # a build that takes longer is killed, whole
 
 # model: Which GGUF is served, and where it comes from.
 
-model_repo = None  # repository on the Hub, as in owner/name
+model_repo = None  # repository on the Hub
 model_file = None  # path of the GGUF in that repository
 model_revision = "main"  # branch, tag or commit; resolved once and kept in the lock
-model_path = None  # a GGUF that is on the host already, instead of model_repo
+model_path = None  # a GGUF that is on the host already, instead of model_repo; ~ is the host user's home
 hub_endpoint = "https://huggingface.co"  # URL of the Hub or of a mirror
+download_time_max = "24h"  # a download that takes longer is stopped; what has come is kept
 
 # service: How llama-server runs. Names and values are llama.cpp's own.
 
@@ -39,9 +42,10 @@ temperature = None  # default sampling temperature
 top_p = None  # default top-p
 top_k = None  # default top-k
 min_p = None  # default min-p
-host = "127.0.0.1"  # address, loopback only
+host = "127.0.0.1"  # address to listen on; beyond loopback only with api_key_file
 port = 8091  # port of the HTTP server
-service_memory_max = "auto"  # MemoryMax of the unit; auto is 3/4 of the RAM
+api_key_file = None  # file on the host with an API key per line, mode 0600 and the host user's own
+service_memory_max = "auto"  # MemoryMax of the unit, a size or a share of the RAM; auto is 75%
 service_memory_swap_max = "0"  # MemorySwapMax of the unit
 memory_cap_required = True  # refuse a host on which the cap would not be enforced; 'warn' only says so
 

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from roles import settings
+from roles.settings import records
 
 FILE = Path(__file__).parents[2] / "group_data" / "all.py"
-FIELDS = {key: field for record in settings.RECORDS.values() for key, field in record.model_fields.items()}
+FIELDS = {key: field for record in records.RECORDS.values() for key, field in record.model_fields.items()}
 FIELDS["only"] = settings.Settings.model_fields["only"]
 SAID = {key: value for key, value in runpy.run_path(str(FILE)).items() if not key.startswith("_")}
 LINES = FILE.read_text("utf-8").splitlines()
@@ -39,7 +40,7 @@ def test_the_comment_after_each_key_is_its_description(key: str) -> None:
 
 
 def test_each_record_has_its_heading() -> None:
-    headings = [f"# {role}: {record.__doc__}" for role, record in settings.RECORDS.items()]
+    headings = [f"# {role}: {record.__doc__}" for role, record in records.RECORDS.items()]
     assert [line for line in LINES if line in headings] == headings
 
 

@@ -1,0 +1,34 @@
+"""What the inventory may say. The keys are flat, as pyinfra's data is.
+
+`of` takes the data of one host and returns its `Settings`; `errors` tells all that is wrong with it.
+"""
+
+from roles.settings.check import errors, of
+from roles.settings.records import (
+    HUB,
+    ROLES,
+    Benchmark,
+    Browser,
+    LlamaCpp,
+    Model,
+    Service,
+    Settings,
+    cuda_refuses,
+)
+from roles.settings.values import seconds, size_in_bytes
+
+__all__ = [
+    "HUB",
+    "ROLES",
+    "Benchmark",
+    "Browser",
+    "LlamaCpp",
+    "Model",
+    "Service",
+    "Settings",
+    "cuda_refuses",
+    "errors",
+    "of",
+    "seconds",
+    "size_in_bytes",
+]

@@ -1,0 +1,67 @@
+"""The data of a host as settings, or the sentences about what is wrong with it."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from roles.settings.records import OWNER, RECORDS, Settings
+
+# Data that belongs to pyinfra and its connectors, not to Paddock.
+FOREIGN = re.compile(r"_|(ssh|docker|podman|dockerssh|podmanssh|chroot|local|fake|vagrant|terraform)_")
+
+
+def of(data: Mapping[str, Any]) -> Settings:
+    """The settings of one host from its pyinfra data. Raises ValidationError or ValueError."""
+    problems = errors(data)
+    if problems:
+        raise ValueError("; ".join(problems))
+    return Settings.model_validate(_sorted_by_role(data))
+
+
+def errors(data: Mapping[str, Any]) -> list[str]:
+    """One sentence for each thing that is wrong with the data of one host."""
+    found = []
+    for key in data:
+        if key not in OWNER and not FOREIGN.match(key):
+            near = difflib.get_close_matches(key, OWNER, n=1)
+            found.append(f"{key}: no such key" + (f"; did you mean {near[0]}?" if near else ""))
+    try:
+        Settings.model_validate(_sorted_by_role(data))
+    except ValidationError as error:
+        found += _sentences(error)
+    return found
+
+
+def _sorted_by_role(data: Mapping[str, Any]) -> dict[str, Any]:
+    by_role: dict[str, Any] = {role: {} for role in RECORDS}
+    for key, value in data.items():
+        if key == "only":
+            by_role["only"] = tuple(value.split(",")) if isinstance(value, str) else _as_tuple(value)
+        elif key in OWNER:
+            by_role[OWNER[key]][key] = _as_tuple(value)
+    return by_role
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _sentences(error: ValidationError) -> Iterable[str]:
+    """pydantic's findings, a key's alternatives joined into one sentence."""
+    by_key: dict[str, list[str]] = {}
+    values: dict[str, Any] = {}
+    for item in error.errors(include_url=False, include_context=False):
+        message = item["msg"].removeprefix("Value error, ")
+        key = next((str(part) for part in item["loc"] if part in OWNER), None)
+        if key is None:  # a rule about several keys, which its sentence names
+            by_key.setdefault(message, [])
+            continue
+        by_key.setdefault(key, []).append(message[0].lower() + message[1:])
+        values[key] = item["input"]
+    for key, messages in by_key.items():
+        yield f"{key}={values[key]!r}: {', or '.join(dict.fromkeys(messages))}" if messages else key
