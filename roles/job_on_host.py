@@ -136,7 +136,7 @@ def judge(base: str, unit: str) -> None:
     if status != "0":
         lines = [line.strip() for line in tail(base + ".log").splitlines() if line.strip()]
         own = [line[9:] for line in lines if line.startswith("paddock: ")]
-        told = [line for line in lines if re.search(r"\b(fatal|error)\b", line, re.I)]
+        told = [line for line in lines if re.search(r"\b(fatal|error)\s*((at|in) [^:]+)?:", line, re.I)]
         sentence = own[-1] if own else told[0] if told else lines[-1] if lines else "exit status " + status
         end(sentence + " (log: " + base + ".log)")
 
