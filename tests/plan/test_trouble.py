@@ -1,0 +1,109 @@
+"""One host's trouble is its own, and the last lines of a run tell it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.plan.runs import Run
+
+IN_DRY = {
+    "no-systemd": "systemd does not run this host, and the service is a systemd unit",
+    "password": "packages git cmake ninja-build g++ ccache curl are missing: root is needed and sudo wants a password;"
+    " run again with --same-sudo-password",
+    "garbage": "the probe's answer cannot be read: Expecting value: line 1 column 1 (char 0)",
+    "torn": "the probe's answer cannot be read: Expecting ',' delimiter: line 1 column 24 (char 23)",
+    "silent": "the probe ended without an answer; what it printed stands above",
+    "no-python": "python3 is not installed, and Paddock looks at a host with it; install it and run again",
+    "unpinned": "llama_repo='file:///nonexistent/llama.cpp' cannot be read:"
+    " '/nonexistent/llama.cpp' does not appear to be a git repository",
+}
+
+
+@pytest.mark.parametrize("host", IN_DRY)
+def test_a_host_that_will_not_do_is_told_once_where_it_happens_and_once_at_the_end(dry: Run, host: str) -> None:
+    assert dry.said(host).count(IN_DRY[host]) == 1
+    assert [line for line in dry.last_lines() if f"@fake/{host}:" in line] == [f"paddock: @fake/{host}: {IN_DRY[host]}"]
+
+
+@pytest.mark.parametrize("host", IN_DRY)
+def test_nothing_would_be_changed_on_it(dry: Run, host: str) -> None:
+    assert not [hosts for hosts in dry.changes().values() if f"@fake/{host}" in hosts]
+
+
+def test_a_dry_run_with_a_host_that_will_not_do_exits_with_1(dry: Run) -> None:
+    assert dry.code == 1
+
+
+def test_without_sudo_what_needs_it_is_left_out_and_said(dry: Run) -> None:
+    said = [line for line in dry.last_lines() if "@fake/no-sudo:" in line]
+    assert said == [
+        f"paddock: @fake/no-sudo: {what}: root is needed and dev has none"
+        for what in (
+            "the policy against the local AI model of chrome and chromium is not set",
+            "dev does not linger, so the service stops at logout and does not start at boot",
+        )
+    ]
+
+
+def test_a_dry_run_says_nothing_at_the_end_of_hosts_that_are_well(dry: Run) -> None:
+    assert not [line for line in dry.last_lines() if "@fake/good:" in line or "@fake/bare:" in line]
+
+
+@pytest.fixture(scope="session")
+def locked(acting: Run, acting_folder: Path) -> str:
+    """The commit that a tag was resolved to, in the lock beside the inventory."""
+    (commit,) = yaml.safe_load((acting_folder / "laptops.lock.yml").read_text())["llama_cpp"].values()
+    return str(commit)
+
+
+def test_the_others_converge_and_the_run_exits_with_1(acting: Run, locked: str) -> None:
+    serving = (
+        "serving Flint-abliterated-Mix-12G.gguf at http://127.0.0.1:8091 with llama.cpp 012345678, capped at 24576 MiB;"
+        " tokens per second: tg empty 22.4, 2k pp / tg 600 / 22.4"
+    )
+    expected = {
+        "good": serving,
+        "tagged": serving.replace("012345678", locked[:9]),
+        "acts": serving,
+        "stumbles": "enable lingering: root is needed and sudo refused it: sudo: a password is required",
+        "no-systemd": IN_DRY["no-systemd"],
+        "garbage": IN_DRY["garbage"],
+    }
+    assert acting.code == 1
+    assert acting.last_lines() == [f"paddock: @fake/{host}: {told}" for host, told in expected.items()]
+
+
+@pytest.mark.parametrize(("host", "commands"), [("good", 1), ("acts", 3), ("stumbles", 2), ("garbage", 1)])
+def test_a_host_is_looked_at_once_and_once_more_after_each_change(acting: Run, host: str, commands: int) -> None:
+    assert len([line for line in acting.said(host) if line.startswith(">>> ")]) == commands
+
+
+@pytest.mark.parametrize("host", ["no-systemd", "garbage", "stumbles"])
+def test_no_operation_goes_on_with_a_host_that_failed(acting: Run, host: str) -> None:
+    said = acting.said(host)
+    errors = [at for at, line in enumerate(said) if line.startswith("Error: executed ")]
+    assert errors == [len(said) - 1]
+
+
+def test_bad_settings_of_all_hosts_are_told_before_anything_runs(refused: Run) -> None:
+    assert refused.code == 2
+    assert refused.out == ""
+    told = refused.last_lines()
+    assert "paddock: @fake/first: contxt: no such key; did you mean context?" in told
+    assert any(line.startswith("paddock: @fake/first: port='8091': ") for line in told)
+    assert any(line.startswith("paddock: @fake/second: ") and "no role is called servce" in line for line in told)
+    assert any(line.startswith("paddock: @fake/second: fit") for line in told)
+    assert any("laptops.lock.yml is not a lock file" in line for line in told)
+    assert len(told) == 5
+    assert "Starting operation" not in refused.err
+    assert ">>> " not in refused.err
+
+
+@pytest.mark.parametrize("run", ["dry", "acting", "refused"])
+def test_no_trouble_is_a_traceback(run: str, request: pytest.FixtureRequest) -> None:
+    ran: Run = request.getfixturevalue(run)
+    assert "Traceback" not in ran.err
+    assert "Warning" not in ran.err
