@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -36,3 +37,8 @@ def tool(folder: Path, name: str, text: str) -> str:
     (folder / name).write_text("#!/bin/sh\n" + text, "utf-8")
     (folder / name).chmod(0o755)
     return f"{folder}:{os.environ['PATH']}"
+
+
+def hasty(folder: Path) -> str:
+    """A `timeout` for the impatient: -k 10 SECONDS is a fifth of a second."""
+    return tool(folder, "timeout", f'shift 3\nexec {shutil.which("timeout")} -k 10 0.2 "$@"\n')

@@ -148,6 +148,23 @@ def test_the_sentence_is_the_jobs_own_else_the_first_error_else_the_last_word(
     assert judged(tmp_path, log, capsys) == sentence
 
 
+@pytest.mark.parametrize(
+    ("result", "sentence"),
+    [
+        ("oom-kill", "it needed more memory than its cap"),
+        ("timeout", "it ran longer than its time limit"),
+        ("signal", "it was killed (signal)"),
+    ],
+)
+def test_without_an_exit_status_systemd_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, result: str, sentence: str
+) -> None:
+    monkeypatch.setattr(ON_HOST, "systemctl", lambda *words: result)
+    with pytest.raises(SystemExit):
+        ON_HOST.judge(str(tmp_path / "build"), "paddock-build")
+    assert capsys.readouterr().err == f"paddock: {sentence}; its log is {tmp_path}/build.log\n"
+
+
 def test_a_job_that_ended_well_is_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "build.exit").write_text("0\n")
     ON_HOST.judge(str(tmp_path / "build"), "paddock-build")

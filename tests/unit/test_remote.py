@@ -57,7 +57,8 @@ def test_a_script_that_is_cut_off_runs_nothing(tmp_path: Path, python: bool) -> 
     text = f"open({str(ran)!r}, 'w')\n" if python else f"touch {ran}"
     script = Script(text, ("first", "second argument", "last"), python=python)
     whole = remote._stdin(script)
-    cuts = [30, 90, len(whole) // 2, *range(len(whole) - 8, len(whole) - 1)] if python else range(len(whole) - 1)
+    end = len(whole) - 1
+    cuts = [len(whole) // 2, end - 20, end - 2, end - 1] if python else range(end)
     for cut in cuts:
         (tmp_path / f"{cut}.cut").write_text(whole[:cut])
     reader = "python3 -ISB -" if python else "sh -s"
@@ -99,9 +100,9 @@ def test_fail_works_in_a_pipe_and_in_a_substitution() -> None:
 
 def test_a_script_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) -> None:
     alive = tmp_path / "alive"
-    done = local.run(Script(f"(sleep 1.4; touch {alive}) & sleep 60", seconds=1))
+    done = local.run(Script(f"(sleep 0.5; touch {alive}) & sleep 60"), PATH=local.hasty(tmp_path / "bin"))
     assert done.returncode == 124
-    time.sleep(0.6)
+    time.sleep(0.4)
     assert not alive.exists()
 
 
