@@ -31,16 +31,23 @@ def look_at_gpu(ask: dict[str, Any]) -> dict[str, Any]:
     libraries = {}
     listed = run([find_command("ldconfig") or "ldconfig", "-p"])
     for soname in ("libcuda.so.1", "libnvidia-ml.so.1"):
-        found = re.search(re.escape(soname) + r".*=> (\S+)", listed["out"]) if listed else None
+        # A 32-bit one, for old games, may stand beside it and be of another version.
+        found = re.search(re.escape(soname) + r" \([^)]*64[^)]*\) => (\S+)", listed["out"]) if listed else None
         version = re.search(r"\.so\.(\d+\.\d[\d.]*)$", os.path.realpath(found.group(1))) if found else None
         libraries[soname] = version.group(1) if version else None
-    kernels = sorted({os.uname().release, newest_kernel()})
+    kernels = {"kernel": os.uname().release, "kernel_newest": newest_kernel()}
     modules = {}
-    for kernel in kernels if cards or any(libraries.values()) else []:
-        told = run(["modinfo", "-k", kernel, "-F", "version", "nvidia"])
-        modules[kernel] = told["out"].strip() if told and told["rc"] == 0 else None
-    query = ["nvidia-smi", "--query-gpu=" + ",".join(ask["fields"]), "--format=csv,noheader,nounits"]
-    table = run(query, 10)
+    for kernel in sorted(set(kernels.values())) if cards or any(libraries.values()) else []:
+        # Debian calls it nvidia-current. The exit code tells only that one of the names is unknown.
+        told = run([find_command("modinfo") or "modinfo", "-k", kernel, "-F", "version", "nvidia", "nvidia-current"])
+        if told and told["rc"] is not None and os.path.exists("/lib/modules/" + kernel + "/modules.dep"):
+            modules[kernel] = (told["out"].split() or [None])[0]
+    smi = find_command("nvidia-smi") or "/usr/lib/wsl/lib/nvidia-smi"  # WSL: in an interactive shell's PATH alone
+    table = run([smi, "--query-gpu=" + ",".join(ask["fields"]), "--format=csv,noheader,nounits"], ask["seconds"])
+    # 14: a corrupt infoROM, of which it warns beside a table that is whole.
+    xml = run([smi, "-q", "-x"], ask["seconds"]) if table and table["rc"] in (0, 14) else None
+    if xml:
+        xml["out"] = re.sub(r"<supported_clocks>.*?</supported_clocks>", "", xml["out"], flags=re.S)  # nine tenths
     return {
         "cards": cards,
         "wsl": os.path.exists("/dev/dxg"),
@@ -48,10 +55,11 @@ def look_at_gpu(ask: dict[str, Any]) -> dict[str, Any]:
         "loaded": (read("/sys/module/nvidia/version") or "").strip() or None,
         "proc_version": read("/proc/driver/nvidia/version"),
         "libraries": libraries,
+        **kernels,
         "modules": modules,
         "nodes": [name for name in ("nvidia0", "nvidiactl", "nvidia-uvm") if os.path.exists("/dev/" + name)],
         "table": table,
-        "xml": run(["nvidia-smi", "-q", "-x"], 10) if table and table["rc"] == 0 else None,
+        "xml": xml,
     }
 
 
@@ -71,7 +79,10 @@ class Tool(Seen):
 
 
 class GpuSeen(Seen):
-    """`loaded`: version of the module that runs; `modules`: version on disk by kernel; `libraries`: by soname."""
+    """`loaded`: version of the module that runs; `modules`: version on disk by kernel, where that can be told;
+
+    `libraries`: by soname; `nodes`: those of /dev/nvidia* that CUDA needs and that are there.
+    """
 
     cards: tuple[Card, ...] = ()
     wsl: bool = False
@@ -79,10 +90,14 @@ class GpuSeen(Seen):
     loaded: str | None = None
     proc_version: str | None = None
     libraries: dict[str, str | None] = Field(default_factory=dict)
+    kernel: str | None = None
+    kernel_newest: str | None = None
     modules: dict[str, str | None] = Field(default_factory=dict)
     nodes: tuple[str, ...] = ()
     table: Tool | None = None
     xml: Tool | None = None
 
 
-GPU = Fragment("gpu", look_at_gpu, lambda _: {"fields": FIELDS}, GpuSeen)
+SECONDS = 10  # a card that is lost makes nvidia-smi hang
+
+GPU = Fragment("gpu", look_at_gpu, lambda _: {"fields": FIELDS, "seconds": SECONDS}, GpuSeen)
