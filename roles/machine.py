@@ -32,7 +32,7 @@ def look_at_machine(ask: dict[str, Any]) -> dict[str, Any]:
             path = os.path.dirname(path)
         disk, best = os.statvfs(path), ["", "", "", ""]
         for line in (read("/proc/self/mounts") or "").splitlines():
-            field = line.split()
+            field = [part.replace("\\040", " ") for part in line.split()]
             inside = (os.path.realpath(path) + "/").startswith(field[1].rstrip("/") + "/")
             if inside and len(field[1]) >= len(best[1]):
                 best = field
