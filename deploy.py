@@ -40,4 +40,4 @@ if wishes:
         service(wishes=wishes)
     if wanted.runs("benchmark"):
         benchmark(wishes=wishes)
-    overview.ended(name="Sum up", wishes=wishes)
+    overview.ended(name="Remember and sum up", wishes=wishes)

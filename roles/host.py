@@ -46,6 +46,7 @@ def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:
         "memory_available": memory.get("MemAvailable", 0),
         "cpus": len(os.sched_getaffinity(0)),
         "disk_free": disk.f_bavail * disk.f_frsize,
+        "certificates": any(os.path.exists(path) for path in ask["certificates"]),
         "commands": {name: find_command(name) for name in ask["commands"]},
     }
 
@@ -68,6 +69,7 @@ class HostSeen(Seen):
     memory_available: int
     cpus: int
     disk_free: int
+    certificates: bool
     commands: dict[str, str | None]
 
     def can_be_root(self, has_password: bool) -> bool:
@@ -78,15 +80,14 @@ class HostSeen(Seen):
         """Where Paddock keeps what it builds, downloads and remembers on this host."""
         return f"{self.home}/.local/share/paddock"
 
-    def expand(self, path: str) -> str:
-        """`~` is the home of the host's user, not the controller's."""
-        return self.home + path[1:] if path.startswith("~/") else path
-
 
 # What building, downloading and waiting need; roles.packages knows which package brings each.
 COMMANDS = ("git", "cmake", "ninja", "g++", "ccache", "curl")
 
-HOST = Fragment("host", look_at_host, lambda _: {"commands": COMMANDS}, HostSeen)
+# Where distributions keep the certificates that https is checked with.
+BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+
+HOST = Fragment("host", look_at_host, lambda _: {"commands": COMMANDS, "certificates": BUNDLES}, HostSeen)
 
 
 def no_root(seen: HostSeen, what: str) -> str:

@@ -43,7 +43,16 @@ class Job:
         )
 
 
+def goes_on(job: Job) -> str:
+    """What becomes of a job when its follower is interrupted."""
+    return (
+        f"it goes on there, capped; run the same command to rejoin it, or stop it with"
+        f" `systemctl --user stop paddock-{job.name}`"
+    )
+
+
 def follow(job: Job) -> Script:
     """The script that starts the job, or joins it where it runs already, and ends as it ends."""
-    wire = {**asdict(job), "script": job.script, "args": []}
+    wire = {name: value for name, value in asdict(job).items() if name not in ("text", "args")}
+    wire["script"] = job.script
     return Script(ON_HOST, (json.dumps(wire),), seconds=job.seconds + 120, python=True, live=True)

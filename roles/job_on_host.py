@@ -8,6 +8,7 @@ comes as JSON in the first argument.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -35,26 +36,30 @@ def unlink(path: str) -> None:
         os.unlink(path)
 
 
-def start(job: dict[str, Any], folder: str, unit: str) -> None:
-    os.makedirs(folder, exist_ok=True)
-    base = os.path.join(folder, job["name"])
+def runs(unit: str) -> bool:
+    state = systemctl("show", "-p", "ActiveState", "--value", unit + ".service")
+    return state in ("active", "activating", "deactivating")
+
+
+def start(job: dict[str, Any], base: str, unit: str) -> None:
     write(base + ".sh", job["script"])
+    secret = os.path.join(os.environ["XDG_RUNTIME_DIR"], unit + ".secret")
     if job["secret"]:
         # Memory only: the runtime directory is a tmpfs of this user, and the script removes the file once it is read.
-        write(os.path.join(os.environ["XDG_RUNTIME_DIR"], unit + ".secret"), job["secret"])
+        write(secret, job["secret"])
     unlink(base + ".exit")
     write(base + ".log", "")
     systemctl("reset-failed", unit + ".service")
-    wrapper = 'sh "$0.sh" "$@" && status=0 || status=$?; echo $status >"$0.exit"; exit $status'
+    wrapper = 'sh "$0.sh" && status=0 || status=$?; echo $status >"$0.exit"; exit $status'
     limits = [f"RuntimeMaxSec={job['seconds']}", f"MemoryMax={job['memory']}", "MemorySwapMax=0", "OOMPolicy=stop"]
     output = ["StandardOutput=append:" + base + ".log", "StandardError=append:" + base + ".log"]
-    command = ["systemd-run", "--user", "--quiet", "--unit=" + unit]
+    # The user manager's PATH is not the login's, and what the probe found is on the login's.
+    command = ["systemd-run", "--user", "--quiet", "--unit=" + unit, "--setenv=PATH=" + os.environ["PATH"]]
     for setting in [*limits, *output, "Nice=5", "UMask=0022"]:
         command += ["-p", setting]
-    done = subprocess.run(
-        [*command, "--", "/bin/sh", "-c", wrapper, base, *job["args"]], capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([*command, "--", "/bin/sh", "-c", wrapper, base], capture_output=True, text=True, timeout=60)
     if done.returncode:
+        unlink(secret)
         end(f"the unit {unit} could not be started: {done.stderr.strip()}")
 
 
@@ -99,7 +104,8 @@ class Progress:
             return f"{human(size)} of {human(total)}, {size * 100 // total} %, {human(speed)}/s, {left}"
         steps = re.findall(r"^\[(\d+)/(\d+)\] (.*)$", tail(self.log), re.M)
         if not steps:
-            return clock(passed)
+            last = [line for line in tail(self.log).splitlines() if line.strip()]
+            return clock(passed) + (", " + last[-1].strip()[:80] if last else "")
         done, total, what = steps[-1]
         name = os.path.basename(what.split()[-1])
         return f"{done} of {total}, {int(done) * 100 // int(total)} %, {clock(passed)}, {name}"
@@ -119,8 +125,10 @@ def tail(path: str, size: int = 8192) -> str:
 
 def follow(job: dict[str, Any], base: str, unit: str) -> None:
     progress = Progress(job, base + ".log")
-    while systemctl("show", "-p", "ActiveState", "--value", unit + ".service") in ("active", "activating"):
+    while runs(unit):
         progress.show()
+        with contextlib.suppress(OSError):
+            os.utime(os.path.expanduser("~/.local/share/paddock/run.lock"))  # this run's sign of life
         time.sleep(0.5)
 
 
@@ -145,18 +153,24 @@ def main() -> None:
     job = json.loads(sys.argv[1])
     os.environ.setdefault("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
     folder, unit = os.path.expanduser("~/.local/share/paddock/jobs"), "paddock-" + job["name"]
-    base = os.path.join(folder, job["name"])
-    if systemctl("is-active", unit + ".service") in ("active", "activating"):
-        with open(base + ".sh") as file:
-            same = file.read() == job["script"]
-        print(f"joining {unit}, which is running" if same else f"waiting for another {unit} to end", flush=True)
+    os.makedirs(folder, exist_ok=True)
+    base, same = os.path.join(folder, job["name"]), False
+    while not same:
+        # Whoever comes second must not touch the files of the one that starts.
+        with open(base + ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if runs(unit):
+                with open(base + ".sh") as file:
+                    same = file.read() == job["script"]
+                print(f"joining {unit}, which is running" if same else f"waiting for another {unit} to end", flush=True)
+            else:
+                start(job, base, unit)
+                same = True
         follow(job, base, unit)
-        if same:
-            judge(base, unit)
-            return
-    start(job, folder, unit)
-    follow(job, base, unit)
     judge(base, unit)
 
 
-main()
+try:
+    main()
+except OSError as error:
+    end(str(error))

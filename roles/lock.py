@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
 from pyinfra.api import Inventory
 
 HEADER = "# Written by Paddock: what each ref and file was resolved to. Delete an entry to have it resolved anew.\n"
+
+
+T = TypeVar("T")
 
 
 class LockError(Exception):
@@ -41,8 +45,15 @@ class Lock:
             )
         return entries
 
-    def get(self, kind: str, name: str) -> Any:
-        return self._entries.get(kind, {}).get(name)
+    def get(self, kind: str, name: str, form: type[T]) -> T | None:
+        """What a name was resolved to; None where it was not. Raises LockError where somebody broke the entry."""
+        value = self._entries.get(kind, {}).get(name)
+        if value is None:
+            return None
+        try:
+            return TypeAdapter(form).validate_python(value)
+        except ValidationError:
+            raise LockError(f"{self.path}: the entry {name!r} under {kind} is not whole; delete it") from None
 
     def put(self, kind: str, name: str, value: Any) -> None:
         self._entries.setdefault(kind, {})[name] = value

@@ -42,6 +42,7 @@ def look_at_machine(ask: dict[str, Any]) -> dict[str, Any]:
             "inodes_free": disk.f_favail if disk.f_files else None,
             "type": best[2],
             "noexec": "noexec" in best[3].split(","),
+            "writable": os.access(path, os.W_OK | os.X_OK),
             "read_only": "ro" in best[3].split(","),
         }
 
@@ -69,6 +70,7 @@ class Place(Seen):
     type: str
     noexec: bool
     read_only: bool
+    writable: bool
 
 
 class MachineSeen(Seen):

@@ -5,6 +5,7 @@ The source of this file is sent ahead of the roles' own fragments, so it imports
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import subprocess
@@ -12,16 +13,34 @@ from typing import Any
 
 
 def run(argv: list[str], seconds: float = 5) -> dict[str, Any] | None:
-    """What a tool printed; None where it does not exist. A tool that hangs has the return code None."""
+    """What a tool printed; None where it does not exist. A tool that hangs has the return code None.
+
+    One that cannot even be killed (a lost GPU leaves nvidia-smi in the kernel) is left behind.
+    """
     try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, encoding="utf-8", errors="replace"
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
         )
     except FileNotFoundError:
         return None
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         return {"rc": None, "out": "", "err": str(error)}
-    return {"rc": done.returncode, "out": done.stdout, "err": done.stderr}
+    try:
+        out, err = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1)
+        return {"rc": None, "out": "", "err": f"no answer within {seconds:g} s"}
+    return {"rc": process.returncode, "out": out, "err": err}
 
 
 def read(path: str, most: int = 1 << 20) -> str | None:

@@ -15,18 +15,20 @@ from pyinfra import logger
 from pyinfra.api import FunctionCommand, Host, State
 from pyinfra.api.command import PyinfraCommand
 
-from roles import observation, remote, trouble
+from roles import claim, observation, plan, remote, trouble
 from roles.observation import Observation, Unreadable
 from roles.remote import Script
 
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to do on the host. `what` names it in an error; `diff` is (path, old text, new text)."""
+    """One thing to do on the host. `what` names it in an error; `diff` is (path, old text, new text); `goes_on` says
+    what becomes of it when this run is interrupted."""
 
     what: str
     script: Script
     diff: tuple[str, str, str] | None = None
+    goes_on: str = ""
     report: Callable[[list[str]], None] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
@@ -58,6 +60,10 @@ def converge(decide: Callable[[Observation], Decision]) -> Iterator[PyinfraComma
     except Unreadable as error:
         yield from _refuse(state, host, str(error))
         return
+    except Exception as error:  # in a generator it would end the run for every host
+        logger.debug("decision failed", exc_info=True)
+        yield from _refuse(state, host, f"a mistake of Paddock's own, please report it: {error!r}")
+        return
     if decision.refusal is not None:
         yield from _refuse(state, host, decision.refusal)
         return
@@ -66,12 +72,13 @@ def converge(decide: Callable[[Observation], Decision]) -> Iterator[PyinfraComma
     if not decision.steps:
         host.noop("as wanted")
         return
-    for reason in decision.reasons:
-        host.log(reason)
     # Before the first yield: in prepare nothing after it runs, and in execute a failing step ends the generator.
     if state.is_executing:
+        for reason in decision.reasons:
+            host.log(reason)
         observation.forget()
     else:
+        plan.note(host, host.current_deploy_name or "Paddock", decision.reasons)
         observation.predict(decision.after)
     for step in decision.steps:
         yield FunctionCommand(act, (step,), {})
@@ -82,10 +89,14 @@ def act(state: State, host: Host, step: Step) -> bool:
     if step.diff and state.config.DIFF:
         _show_diff(host, *step.diff)
     try:
+        claim.take(state, host)
+        trouble.under_way(host, step.what + (f"; {step.goes_on}" if step.goes_on else ""))
         lines = remote.run(state, host, step.script)
     except remote.Failed as error:
         trouble.failed(host, f"{step.what}: {error}")
         return False
+    finally:
+        trouble.under_way(host, None)
     if step.report:
         step.report(lines)
     return True

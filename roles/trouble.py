@@ -15,6 +15,8 @@ from pyinfra.api.state import StateStage
 _failed: dict[str, str] = {}
 _left_out: dict[str, list[str]] = {}
 _last_words: dict[str, str] = {}
+_verdicts: dict[str, str] = {}
+_under_way: dict[str, str] = {}
 _watching: list[State] = []
 
 
@@ -32,9 +34,26 @@ def left_out(host: Host, what: str) -> None:
         host.log_styled(what, fg="yellow", log_func=logger.warning)
 
 
+def verdict(host: Host, what: str) -> None:
+    """What the host needs, judged before anything was changed: the first of its last lines."""
+    _verdicts[host.name] = what
+
+
+def verdict_of(host: Host) -> str:
+    return _verdicts.get(host.name, "not judged")
+
+
 def last_word(host: Host, what: str) -> None:
     """How the run ended for a host that is well."""
     _last_words[host.name] = what
+
+
+def under_way(host: Host, what: str | None) -> None:
+    """What a host is doing for us right now, for the sentence after Ctrl-C; None when it is done."""
+    if what is None:
+        _under_way.pop(host.name, None)
+    else:
+        _under_way[host.name] = what
 
 
 def watch(state: State) -> None:
@@ -54,13 +73,12 @@ def refuse_all(sentences: list[str]) -> None:
 
 def _interrupted(_signal: int, _frame: FrameType | None) -> None:
     """pyinfra ends with exit code 0 here, which a script would take for success."""
-    hosts = sorted(host.name for host in _watching[0].active_hosts)
-    for name in hosts:
-        _failed.setdefault(
-            name,
-            "interrupted; what was being built or downloaded goes on there, capped: run the same command to rejoin it,"
-            " or stop it with `systemctl --user stop 'paddock-*'`",
-        )
+    hosts = getattr(_watching[0], "active_hosts", ())
+    if not hosts:
+        print("paddock: interrupted; nothing was under way", file=sys.stderr)
+    for name in sorted(host.name for host in hosts):
+        what = _under_way.get(name)
+        _failed.setdefault(name, f"interrupted{f' in the middle of: {what}' if what else '; nothing was under way'}")
     _print_last_lines()
     _exit(130)
 
@@ -76,6 +94,12 @@ def _print_last_lines() -> None:
     if not _watching:
         return
     state = _watching.pop()
+    if not state.initialised:
+        return
+    if state.current_stage >= StateStage.Prepare and not state.activated_hosts and not state.failed_hosts:
+        names = ", ".join(host.name for host in state.inventory) or "none: is that file an inventory?"
+        print(f"paddock: there is no host to work on; the inventory's hosts are {names}", file=sys.stderr)
+        _exit(2)
     for host in state.inventory:
         if state.limit_hosts is not None and host not in state.limit_hosts:
             continue
@@ -84,6 +108,7 @@ def _print_last_lines() -> None:
             why = "no connection; the reason stands above" if not host.connected else "failed; the reason stands above"
         if why is None and state.current_stage >= StateStage.Disconnect:
             why = _last_words.get(host.name)
-        for line in [*_left_out.get(host.name, []), *([why] if why else [])]:
+        lines = [_verdicts.get(host.name), *_left_out.get(host.name, []), why]
+        for line in filter(None, lines):
             print(f"paddock: {host.name}: {line}", file=sys.stderr)
     sys.stderr.flush()

@@ -7,17 +7,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roles.benchmark.observe import BENCHMARK, HISTORY, Result, Row
-from roles.llama_cpp import cmake
+from roles.gpu.classify import classify
+from roles.gpu.observe import GPU
+from roles.host import HOST
+from roles.llama_cpp.cuda import CannotBuild
+from roles.machine import MACHINE
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
 from roles.service.command import UNIT, fitted
-from roles.service.decide import url, wanted_unit
-from roles.settings import Settings
+from roles.service.observe import SERVICE
+from roles.service.reasons import stopped_by_hand
+from roles.service.unit import key_file, url, wanted_unit
+from roles.settings import Benchmark, Settings
 from roles.wishes import Wishes
 
+NOT_WHAT_IS_WANTED = "what runs is not what the inventory wants, and figures are for that; run the service role too"
+SLOWEST_READING = 20  # tokens a second
 ON_HOST = (Path(__file__).parent / "on_host.py").read_text("utf-8")
-SECONDS = 1800
 
 
 def configuration(settings: Settings) -> str:
@@ -30,37 +37,70 @@ def configuration(settings: Settings) -> str:
 
 
 def measured(wishes: Wishes, report: Callable[[list[str]], None], observation: Observation) -> Decision:
-    """There are figures of the process that runs, at the depths that are wanted."""
-    wanted, last = wishes.settings.benchmark, observation[BENCHMARK].last
+    """There are figures of the process that runs, at the depths that are wanted, under this driver and kernel."""
+    wanted, service = wishes.settings.benchmark, observation[SERVICE]
     try:
         stamp = wanted_unit(wishes, observation).stamp
-    except cmake.CannotBuild as error:
+    except CannotBuild as error:
         return Decision(observation, refusal=str(error))
-    depths = wanted.benchmark_depths
-    if not depths or (last and (last.stamp, last.depths, last.tokens) == (stamp, depths, wanted.benchmark_tokens)):
+    if not wanted.benchmark_depths or stopped_by_hand(service):
         return Decision(observation)
-    if last is None:
-        why = "nothing measured yet"
-    elif last.stamp != stamp:
-        why = "what is served changed"
-    else:
-        why = "other depths" if last.depths != depths else "another number of tokens"
+    if not service.active or service.running_stamp != stamp:
+        return Decision(observation, refusal=NOT_WHAT_IS_WANTED)
+    planned = _planned(wishes, stamp, observation)
+    why = _why(observation[BENCHMARK].last, planned)
+    if why is None:
+        return Decision(observation)
     wire = {
         "unit": UNIT,
         "url": url(wishes.settings.service),
-        "stamp": stamp,
-        "config": configuration(wishes.settings),
-        "depths": depths,
-        "tokens": wanted.benchmark_tokens,
         "history": HISTORY,
+        "key_file": key_file(wishes.settings.service, observation[HOST]),
+        "depths": wanted.benchmark_depths,
+        **planned.model_dump(include={"stamp", "config", "tokens", "driver", "kernel"}),
     }
-    rows = tuple(Row(n_depth=depth, pp=None, tg=0) for depth in depths)
-    planned = Result(
-        time="", stamp=stamp, config="", tokens=wanted.benchmark_tokens, rows=rows, peak_vram_mib=None, peak_ram_bytes=0
-    )
-    script = Script(ON_HOST, (json.dumps(wire),), seconds=SECONDS, python=True)
+    script = Script(ON_HOST, (json.dumps(wire),), seconds=limit(wanted), python=True)
+    told = " and ".join(str(depth) for depth in wanted.benchmark_depths)
     return Decision(
         observation.replace(BENCHMARK, last=planned),
-        reasons=(f"measure at {' and '.join(str(depth) for depth in depths)} tokens of context: {why}",),
+        reasons=(f"measure at {told} tokens of context: {why}",),
         steps=(Step("measure llama-server", script, report=report),),
     )
+
+
+def limit(wanted: Benchmark) -> int:
+    """Seconds for a whole run. The program on the host gives each figure its share by the same rule."""
+    return 300 + sum(600 + depth // SLOWEST_READING for depth in wanted.benchmark_depths)
+
+
+def _planned(wishes: Wishes, stamp: str, observation: Observation) -> Result:
+    """The result to come, without its figures."""
+    wanted = wishes.settings.benchmark
+    return Result(
+        time="",
+        stamp=stamp,
+        config=configuration(wishes.settings),
+        tokens=wanted.benchmark_tokens,
+        driver=classify(observation[GPU]).driver,
+        kernel=observation[MACHINE].kernel,
+        rows=tuple(Row(n_depth=depth, pp=None, tg=0) for depth in wanted.benchmark_depths),
+        peak_vram_mib=None,
+        peak_ram_bytes=0,
+    )
+
+
+def _why(last: Result | None, planned: Result) -> str | None:
+    """What the last figures are not of; None where they will do."""
+    if last is None:
+        return "nothing measured yet"
+    if last.stamp != planned.stamp:
+        return "what is served changed"
+    if last.depths != planned.depths:
+        return "other depths"
+    if last.tokens != planned.tokens:
+        return "another number of tokens"
+    for name in ("driver", "kernel"):
+        old, new = getattr(last, name), getattr(planned, name)
+        if old != new:
+            return f"{name} {old or 'none'} -> {new or 'none'}"
+    return None

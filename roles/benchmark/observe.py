@@ -41,6 +41,8 @@ class Result(Seen):
     stamp: str
     config: str
     tokens: int
+    driver: str | None = None
+    kernel: str = ""
     rows: tuple[Row, ...]
     peak_vram_mib: int | None
     peak_ram_bytes: int

@@ -17,12 +17,16 @@ import urllib.error
 import urllib.request
 from typing import Any
 
+KEY = ["none"]  # the API key, where the server wants one
+SLOWEST = 20  # tokens a second of reading
 PACE = 0.5  # seconds between two looks at VRAM and RAM
 
 
 def post(url: str, path: str, body: dict[str, Any], seconds: float) -> Any:
-    request = urllib.request.Request(url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=seconds) as answer:
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer " + KEY[0]}
+    request = urllib.request.Request(url + path, json.dumps(body).encode(), headers)
+    # Never through a proxy: the server is on this machine.
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=seconds) as answer:
         return json.load(answer)
 
 
@@ -70,7 +74,7 @@ class Watch(threading.Thread):
 def measure(url: str, ids: list[int], depth: int, tokens: int) -> dict[str, Any]:
     prompt = ids[: max(depth, 1)]
     body = {"prompt": prompt, "n_predict": tokens, "ignore_eos": True, "cache_prompt": False, "temperature": 0}
-    answer = post(url, "/completion", {**body, "seed": 1}, 600)["timings"]
+    answer = post(url, "/completion", {**body, "seed": 1}, 600 + depth / SLOWEST)["timings"]
     if answer["cache_n"] or answer["prompt_n"] != len(prompt) or answer["predicted_n"] != tokens:
         end(
             f"the figures at depth {depth} cannot be trusted: {answer['cache_n']} tokens came from the cache,"
@@ -99,6 +103,9 @@ def main() -> None:
     pid, url = main_pid(job["unit"]), job["url"]
     if not pid:
         end("llama-server does not run, so there is nothing to measure")
+    if job["key_file"]:
+        with open(job["key_file"]) as file:
+            KEY[0] = next(line.strip() for line in file if line.strip() and line[0] != "#")
     watch = Watch(pid)
     try:
         deepest = max(job["depths"])
@@ -117,13 +124,14 @@ def main() -> None:
         "stamp": job["stamp"],
         "config": job["config"],
         "tokens": job["tokens"],
+        "driver": job["driver"],
+        "kernel": job["kernel"],
         "rows": rows,
         "peak_vram_mib": watch.vram,
         "peak_ram_bytes": watch.ram(),
     }
     line = json.dumps(result)
     path = os.path.expanduser(job["history"])
-    os.makedirs(os.path.dirname(path), exist_ok=True)
     # A leading line break where the last writer was killed in the middle: its torn line stays the only one lost.
     with open(path, "ab+") as file:
         size = file.seek(0, os.SEEK_END)
@@ -133,4 +141,7 @@ def main() -> None:
     print(line)
 
 
-main()
+try:
+    main()
+except OSError as error:
+    end(str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from roles.browser.observe import BROWSER, BROWSERS, PolicySeen
 from roles.host import HOST, no_root
@@ -17,16 +18,7 @@ TEXT = json.dumps(POLICY, indent=2) + "\n"
 
 # The browser reads every file in that folder, so the draft is written beside the folder and moved in whole. Under a
 # umask of 077 it could not read the policy, and would not say so.
-WRITE = """
-path=$1 text=$2
-folder=$(dirname "$path")
-umask 022
-mkdir -p "$folder"
-draft=$(mktemp "$(dirname "$folder")/paddock.XXXXXX")
-printf '%s' "$text" >"$draft"
-chmod 0644 "$draft"
-mv -fT "$draft" "$path"
-"""
+WRITE = (Path(__file__).parent / "write.sh").read_text("utf-8")
 
 
 def targets(wanted: Browser, observation: Observation) -> list[str]:
@@ -53,12 +45,14 @@ def policy_set(wanted: Browser, has_password: bool, observation: Observation) ->
     """Every wanted browser has the policy."""
     seen = observation[BROWSER].browsers
     lacking = [name for name in targets(wanted, observation) if not as_written(seen[name])]
-    for name in targets(wanted, observation):
-        if folder := closed_folder(seen[name]):
-            what = f"{name} cannot read its policy: {folder} is closed to ordinary users; run `chmod 0755 {folder}`"
-            return Decision(observation, left_out=what)
+    closed = {name: folder for name in targets(wanted, observation) if (folder := closed_folder(seen[name]))}
+    left_out = "; ".join(
+        f"{name} cannot read its policy: {folder} is closed to ordinary users; run `chmod 0755 {folder}`"
+        for name, folder in closed.items()
+    )
+    lacking = [name for name in lacking if name not in closed]
     if not lacking:
-        return Decision(observation)
+        return Decision(observation, left_out=left_out or None)
     if not observation[HOST].can_be_root(has_password):
         what = f"the policy against the local AI model of {' and '.join(lacking)} is not set"
         return Decision(observation, left_out=no_root(observation[HOST], what))
@@ -72,7 +66,9 @@ def policy_set(wanted: Browser, has_password: bool, observation: Observation) ->
         after[name] = seen[name].model_copy(
             update={"policy": TEXT, "mode": 0o644, "uid": 0, "folders": dict.fromkeys(seen[name].folders, 0o755)}
         )
-    return Decision(observation.replace(BROWSER, browsers=after), tuple(reasons), tuple(steps))
+    return Decision(
+        observation.replace(BROWSER, browsers=after), tuple(reasons), tuple(steps), left_out=left_out or None
+    )
 
 
 def _why(seen: PolicySeen) -> str:

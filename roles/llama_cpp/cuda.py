@@ -1,4 +1,4 @@
-"""Which CUDA toolkit may build for which card under which driver.
+"""Which CUDA toolkit and which host compiler build for which card under which driver.
 
 Sources: NVIDIA's "CUDA compatibility" (minimum drivers), the architecture lists of nvcc 12.6 to 13.5, and the end of
 Maxwell, Pascal and Volta in CUDA 13 and of everything before Turing in driver 590.
@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roles.gpu.classify import Gpu
+from roles.gpu.classify import Gpu, Nvidia
+from roles.llama_cpp.observe import LlamaCppSeen
 
+NOT_YET = "0.0"  # the version of what the packages role is about to install
 MINIMUM_DRIVER = {13: 580, 12: 525, 11: 450}  # by major version of the toolkit
-FIRST_TOOLKIT = {12.0: (12, 8), 10.0: (12, 8), 9.0: (11, 8), 8.9: (11, 8), 8.0: (11, 0)}  # by compute capability
+FIRST_TOOLKIT = {10.0: (12, 8), 8.9: (11, 8), 8.0: (11, 0)}  # by compute capability
 TURING = 7.5
+
+
+class CannotBuild(Exception):
+    """The host cannot build what is wanted; the text says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Toolkit:
-    """A CUDA toolkit. `gcc_max`: the newest gcc that its own header allows; None where it does not say."""
+    """A CUDA toolkit: its nvcc, its version as in 13.2, and the newest gcc that its own header allows."""
 
     nvcc: str
     version: str
@@ -32,25 +38,44 @@ class Toolkit:
         return tuple(int(part) for part in self.version.split("."))
 
 
+def toolkit(named: str, nvidia: Nvidia, seen: LlamaCppSeen) -> Toolkit:
+    """The newest one that fits every card and the driver, or the one that is named. Raises CannotBuild."""
+    found = [Toolkit(nvcc, one.version, one.gcc_max) for nvcc, one in seen.toolkits.items()]
+    if named != "auto":
+        found = [one for one in found if one.root == named.rstrip("/")]
+    if not found:
+        where = "none was found" if named == "auto" else f"{named} has no bin/nvcc"
+        raise CannotBuild(
+            f"a CUDA toolkit is needed and {where}; install NVIDIA's cuda-toolkit for this distribution,"
+            " or set cuda_toolkit to the folder of yours, or backend='cpu'"
+        )
+    problems: list[str] = []
+    for one in sorted(found, key=lambda one: one.number, reverse=True):
+        why = [unsupported(one, gpu, nvidia.driver) for gpu in nvidia.gpus]
+        told = [problem for problem in why if problem]
+        if not told or one.version == NOT_YET:
+            return one
+        problems += told
+    raise CannotBuild(f"no CUDA toolkit on this host fits: {'; '.join(dict.fromkeys(problems))}; install one that does")
+
+
 def unsupported(toolkit: Toolkit, gpu: Gpu, driver: str | None) -> str | None:
     """Why this toolkit cannot build for this card, or its code not run under this driver; None where it can."""
     major, name = toolkit.number[0], f"CUDA {toolkit.version}"
     if gpu.compute_cap is not None:
         capability = float(gpu.compute_cap)
+        card = f"{gpu.name} (compute capability {gpu.compute_cap})"
         if major >= 13 and capability < TURING:
-            return f"{name} has no code for {gpu.name} (compute capability {gpu.compute_cap}, it begins at {TURING})"
-        for begin, first in FIRST_TOOLKIT.items():
-            if capability >= begin:
-                if toolkit.number[:2] < first:
-                    first_name = ".".join(map(str, first))
-                    return f"{name} does not know {gpu.name} (compute capability {gpu.compute_cap}, from {first_name})"
-                break
+            return f"{name} has no code for {card}; it begins at {TURING}"
+        first = next((number for begin, number in FIRST_TOOLKIT.items() if capability >= begin), (0,))
+        if toolkit.number[:2] < first:
+            return f"{name} does not know {card}; CUDA {'.'.join(map(str, first))} is the first that does"
     if driver and int(driver.split(".")[0]) < MINIMUM_DRIVER.get(major, 0):
         return f"{name} needs driver {MINIMUM_DRIVER[major]} or newer, and {driver} is loaded"
     return None
 
 
-def driver_dropped(gpu: Gpu, driver: str | None) -> str | None:
+def dropped(gpu: Gpu, driver: str | None) -> str | None:
     """Driver 590 supports Turing and newer alone."""
     if driver and gpu.compute_cap and int(driver.split(".")[0]) >= 590 and float(gpu.compute_cap) < TURING:
         return (
@@ -58,3 +83,28 @@ def driver_dropped(gpu: Gpu, driver: str | None) -> str | None:
             " it takes the 580 branch (Arch: nvidia-580xx-dkms) and CUDA 12"
         )
     return None
+
+
+def host_compiler(tools: Toolkit, seen: LlamaCppSeen) -> str:
+    """The newest installed g++ that the toolkit allows. Raises CannotBuild."""
+    allowed = {
+        path: version
+        for path, version in seen.compilers.items()
+        if tools.gcc_max is None or int(version.split(".")[0]) <= tools.gcc_max
+    }
+    if not allowed:
+        raise CannotBuild(
+            f"CUDA {tools.version} allows g++ up to {tools.gcc_max}, here is {' and '.join(seen.compilers.values())};"
+            f" install g++-{tools.gcc_max} (Arch: gcc{tools.gcc_max})"
+        )
+    return max(allowed, key=lambda path: (int(allowed[path].split(".")[0]), path.endswith("/g++")))
+
+
+def architectures(named: str, nvidia: Nvidia) -> str:
+    """Explicit always: `native` without a visible GPU builds garbage (llama.cpp#18430). Raises CannotBuild."""
+    if named != "auto":
+        return named
+    capabilities = {gpu.compute_cap for gpu in nvidia.gpus if gpu.compute_cap}
+    if not capabilities:
+        raise CannotBuild("no GPU tells its compute capability; set cuda_architectures, as in '86-real'")
+    return ";".join(sorted(capability.replace(".", "") + "-real" for capability in capabilities))

@@ -8,4 +8,4 @@ from roles.wishes import Wishes
 
 @deploy("llama.cpp")
 def llama_cpp(wishes: Wishes) -> None:
-    operations.built(name="Build the pinned release", wanted=wishes.settings.llama_cpp, commit=wishes.commit)
+    operations.built(name="Build the pinned release", wishes=wishes)

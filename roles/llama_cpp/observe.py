@@ -21,86 +21,74 @@ def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
             stamp = json.loads(read(os.path.join(folder, name, "stamp.json")) or "null")
         except ValueError:
             continue
-        if isinstance(stamp, dict) and not name.startswith("."):
+        # Whole by the names in its manifest: a library that somebody removed would be missed at the next start only.
+        files = [line.split(None, 1)[1] for line in (read(os.path.join(folder, name, "manifest")) or "").splitlines()]
+        whole = files and all(os.path.isfile(os.path.join(folder, name, file)) for file in files)
+        if isinstance(stamp, dict) and whole and not name.startswith("."):
             releases[name] = stamp
-    compiler = run(["g++", "-dumpversion"])
+    compilers = {}
+    for name in ["g++", *sorted({name for name in entries("/usr/bin") if re.fullmatch(r"g\+\+-\d+", name)})]:
+        path = find_command(name)
+        told = run([path, "-dumpfullversion", "-dumpversion"]) if path else None
+        if told and told["rc"] is None:
+            raise RuntimeError(name + " does not answer")  # a version left out would look like another compiler
+        if path and told and told["rc"] == 0:
+            compilers[path] = told["out"].strip()
     libc = run(["getconf", "GNU_LIBC_VERSION"])
-    # In no PATH of a service: Arch's and NVIDIA's own folders. Order of preference is by version, not by place.
-    toolkits = {}
+    if libc and libc["rc"] is None:
+        raise RuntimeError("getconf does not answer")
+    # In no PATH of a service: Arch's and NVIDIA's own folders. Which is taken is decided by version, not by place.
     local = ["/usr/local/" + name for name in entries("/usr/local") if name.startswith("cuda")]
-    onpath = find_command("nvcc")
-    for root in [*local, "/opt/cuda", "/usr", os.path.dirname(os.path.dirname(onpath or "/usr/bin/nvcc"))]:
+    on_path = os.path.dirname(os.path.dirname(find_command("nvcc") or "/usr/bin/nvcc"))
+    named = [os.path.expanduser(ask["toolkit"])] if ask["toolkit"] != "auto" else []
+    toolkits = {}
+    for root in [*named, *local, "/opt/cuda", "/usr", on_path] if ask["cuda"] else []:
         nvcc = os.path.realpath(os.path.join(root, "bin", "nvcc"))
-        told = run([nvcc, "--version"]) if os.access(nvcc, os.X_OK) and ask["cuda"] else None
+        told = run([nvcc, "--version"]) if nvcc not in toolkits and os.access(nvcc, os.X_OK) else None
         version = re.search(r"release (\d+\.\d+)", told["out"]) if told else None
-        if version:
-            toolkits[nvcc] = version.group(1)
-    fields = "name,compute_cap,memory.total,memory.used,driver_version"
-    smi = run(["nvidia-smi", "--query-gpu=" + fields, "--format=csv,noheader,nounits"], 10) if ask["cuda"] else None
-    flags = re.search(r"^flags\s*:\s*(.*)$", read("/proc/cpuinfo", 1 << 16) or "", re.M)
+        if not version:
+            continue
+        header = ""
+        for include in ("include", "targets/x86_64-linux/include"):
+            base = os.path.dirname(os.path.dirname(nvcc))
+            header = header or read(os.path.join(base, include, "crt/host_config.h")) or ""
+        newest = re.search(r"__GNUC__\s*>\s*(\d+)", header)
+        toolkits[nvcc] = {"version": version.group(1), "gcc_max": int(newest.group(1)) if newest else None}
+    flags = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", read("/proc/cpuinfo", 1 << 16) or "", re.M)
     return {
         "releases": releases,
-        "compiler": (compiler or {}).get("out", "").strip(),
+        "compilers": compilers,
         "libc": (libc or {}).get("out", "").strip(),
         "cpu_flags": sorted((flags.group(1) if flags else "").split()),
         "toolkits": toolkits,
-        "nvidia_smi": smi,
-        "nvidia_device": os.path.exists("/dev/nvidia0"),
     }
 
 
-class Gpu(Seen):
-    """One NVIDIA GPU; memory in MiB."""
+class ToolkitSeen(Seen):
+    """`gcc_max`: the newest gcc that the toolkit's own header allows; None where it does not say."""
 
-    name: str
-    compute_cap: str
-    memory_total: int
-    memory_used: int
-    driver: str
-
-
-class Tool(Seen):
-    """What a tool answered; `rc` is None where it hung."""
-
-    rc: int | None
-    out: str = ""
-    err: str = ""
+    version: str
+    gcc_max: int | None = None
 
 
 class LlamaCppSeen(Seen):
-    """`releases`: their stamps by key. `toolkits`: CUDA version by nvcc. An empty `compiler` is none."""
+    """`releases`: their stamps by key. `compilers`: version by path of g++. `toolkits`: by path of nvcc."""
 
     releases: dict[str, dict[str, Any]]
-    compiler: str
+    compilers: dict[str, str]
     libc: str
     cpu_flags: tuple[str, ...]
-    toolkits: dict[str, str]
-    nvidia_smi: Tool | None
-    nvidia_device: bool
+    toolkits: dict[str, ToolkitSeen]
 
     @property
-    def gpus(self) -> tuple[Gpu, ...]:
-        """What nvidia-smi listed; nothing where it failed. A name may hold commas, so the row is read from its end."""
-        if self.nvidia_smi is None or self.nvidia_smi.rc != 0:
-            return ()
-        found = []
-        for line in self.nvidia_smi.out.splitlines():
-            fields = [field.strip() for field in line.rsplit(",", 4)]
-            if len(fields) == 5 and fields[2].isdigit():
-                used = int(fields[3]) if fields[3].isdigit() else 0
-                found.append(
-                    Gpu(
-                        name=fields[0],
-                        compute_cap=fields[1],
-                        memory_total=int(fields[2]),
-                        memory_used=used,
-                        driver=fields[4],
-                    )
-                )
-        return tuple(found)
+    def compiler(self) -> str | None:
+        """The path of the default g++."""
+        return next((path for path in self.compilers if path.endswith("/g++")), None)
 
 
-LLAMA_CPP = Fragment(
-    "llama_cpp", look_at_llama_cpp, lambda wishes: {"cuda": wishes.settings.llama_cpp.backend in ("auto", "cuda")},
-    LlamaCppSeen,
-)  # fmt: skip
+def ask_for_llama_cpp(wishes: Any) -> dict[str, Any]:
+    wanted = wishes.settings.llama_cpp
+    return {"cuda": wanted.backend in ("auto", "cuda"), "toolkit": wanted.cuda_toolkit}
+
+
+LLAMA_CPP = Fragment("llama_cpp", look_at_llama_cpp, ask_for_llama_cpp, LlamaCppSeen)

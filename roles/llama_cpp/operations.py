@@ -10,10 +10,10 @@ from pyinfra.api.command import PyinfraCommand
 
 from roles.llama_cpp import decide
 from roles.operation import converge
-from roles.settings import LlamaCpp
+from roles.wishes import Wishes
 
 
 @operation()
-def built(wanted: LlamaCpp, commit: str) -> Generator[PyinfraCommand]:
+def built(wishes: Wishes) -> Generator[PyinfraCommand]:
     """A release of that commit, built for this host, stands beside the others."""
-    yield from converge(partial(decide.built, wanted, commit))
+    yield from converge(partial(decide.built, wishes))

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from typing import Annotated
+
+from pydantic import Field
 
 from roles.lock import Lock
 from roles.settings import LlamaCpp
 
 SECONDS = 60
+Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 
 
 class CannotPin(Exception):
@@ -21,11 +25,11 @@ def commit(wanted: LlamaCpp, lock: Lock) -> str:
     if re.fullmatch(r"[0-9a-f]{40}", wanted.llama_ref):
         return wanted.llama_ref
     name = f"{wanted.llama_repo} {wanted.llama_ref}"
-    known = lock.get("llama_cpp", name)
+    known = lock.get("llama_cpp", name, Commit)
     if known is None:
         known = _resolve(wanted.llama_repo, wanted.llama_ref)
         lock.put("llama_cpp", name, known)
-    return str(known)
+    return known
 
 
 def _resolve(repo: str, ref: str) -> str:

@@ -2,53 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from roles import job
 from roles.host import HOST
 from roles.job import Job
 from roles.model.observe import MODEL, File, ModelSeen, Sidecar
 from roles.observation import Observation
 from roles.operation import Decision, Step
+from roles.settings import seconds
 from roles.wishes import ModelPin, Wishes
 
-DOWNLOAD_SECONDS = 24 * 3600
 DOWNLOAD_MEMORY = 512 << 20  # bytes; curl and sha256sum need a few MB, the rest is page cache
 DISK_MARGIN = 1 << 30  # bytes left free beside the model
 
-DOWNLOAD = """
-path=$1 url=$2 size=$3 sha256=$4
-part=$path.part secret=$XDG_RUNTIME_DIR/paddock-download.secret
-header=$(cat "$secret" 2>/dev/null || true)
-rm -f "$secret"
-mkdir -p "$(dirname "$path")"
-try=0
-while test "$(stat -c %s "$part" 2>/dev/null || echo 0)" -lt "$size"; do
-    try=$((try + 1))
-    test $try -le 8 || fail "the download broke off $((try - 1)) times; what has come is kept"
-    test $try = 1 || sleep $((try * 2))
-    # The token goes to curl on standard input, and curl gives it to no other host than the URL's. A server that
-    # ignores the range would start the file anew in its middle; curl then fails with 33 or 36: the part is given up.
-    status=0
-    printf 'url = "%s"\\n%s\\n' "$url" "$header" | curl --config - --location --fail --silent --show-error \\
-        --connect-timeout 30 --speed-limit 1 --speed-time 60 --continue-at - --output "$part" || status=$?
-    case $status in
-    0 | 18 | 28 | 52 | 55 | 56) ;;
-    22) fail "the Hub refuses the file; what it answered is in the log" ;;
-    33 | 36) rm -f "$part" ;;
-    23) fail "the disk is full or not writable: $part" ;;
-    *) echo "curl ended with $status" ;;
-    esac
-done
-found=$(sha256sum "$part" | cut -d' ' -f1)
-if test "$found" != "$sha256"; then
-    mv -f "$part" "$path.bad"
-    fail "the file that came has sha256 $found and not $sha256; it was moved to $path.bad"
-fi
-chmod 0644 "$part"
-mtime_ns=$(python3 -c 'import os, sys; print(os.stat(sys.argv[1]).st_mtime_ns)' "$part")
-printf '{"sha256": "%s", "size": %s, "mtime_ns": %s}\\n' "$sha256" "$size" "$mtime_ns" >"$path.json.new"
-mv -f "$path.json.new" "$path.json"
-mv -f "$part" "$path"
-"""
+DOWNLOAD = (Path(__file__).parent / "download.sh").read_text("utf-8")
 
 
 def present(wishes: Wishes, token: str | None, observation: Observation) -> Decision:
@@ -67,17 +35,18 @@ def present(wishes: Wishes, token: str | None, observation: Observation) -> Deci
         )
     if not observation[HOST].commands.get("curl"):
         return Decision(observation, refusal="no curl to download the model with; run the packages role first")
-    return _download(wishes.model, token, lacking, observation)
+    limit = seconds(wishes.settings.model.download_time_max)
+    return _download(wishes.model, token, lacking, limit, observation)
 
 
-def _download(pin: ModelPin, token: str | None, lacking: int, observation: Observation) -> Decision:
-    seen = observation[MODEL]
+def _download(pin: ModelPin, token: str | None, lacking: int, limit: int, observation: Observation) -> Decision:
+    seen, file_name = observation[MODEL], pin.file.rsplit("/", 1)[-1]
     download = Job(
         name="download",
-        title=pin.file.rsplit("/", 1)[-1],
+        title=file_name,
         text=DOWNLOAD,
         args=(seen.path, pin.url, str(pin.size), pin.sha256),
-        seconds=DOWNLOAD_SECONDS,
+        seconds=limit,
         memory=DOWNLOAD_MEMORY,
         watch=seen.path + ".part",
         total=pin.size,
@@ -92,7 +61,7 @@ def _download(pin: ModelPin, token: str | None, lacking: int, observation: Obser
     return Decision(
         after,
         reasons=(f"download {pin.file} from {pin.repo} ({_gb(pin.size)}{resumed}): {why}",),
-        steps=(Step(f"download {pin.file}", job.follow(download)),),
+        steps=(Step(f"download {pin.file}", job.follow(download), goes_on=job.goes_on(download)),),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Any
 
 from huggingface_hub import HfApi, get_hf_file_metadata, get_token, hf_hub_url
 from huggingface_hub.errors import (
@@ -15,12 +14,21 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
+from pydantic import BaseModel
 
 from roles.lock import Lock
 from roles.settings import HUB, Model
 from roles.wishes import ModelPin
 
 SECONDS = 30
+
+
+class Resolved(BaseModel):
+    """What the lock keeps of a file on the Hub; size in bytes."""
+
+    commit: str
+    size: int
+    sha256: str
 
 
 class CannotPin(Exception):
@@ -37,15 +45,15 @@ def model(wanted: Model, lock: Lock) -> ModelPin | None:
     if wanted.model_repo is None or wanted.model_file is None:
         return None
     name = f"{wanted.model_repo} {wanted.model_revision} {wanted.model_file}"
-    known = lock.get("model", name)
+    known = lock.get("model", name, Resolved)
     if known is None:
         known = _resolve(wanted, wanted.model_repo, wanted.model_file)
-        lock.put("model", name, known)
-    url = hf_hub_url(wanted.model_repo, wanted.model_file, revision=known["commit"], endpoint=wanted.hub_endpoint)
-    return ModelPin(wanted.model_repo, wanted.model_file, known["commit"], known["size"], known["sha256"], url)
+        lock.put("model", name, known.model_dump())
+    url = hf_hub_url(wanted.model_repo, wanted.model_file, revision=known.commit, endpoint=wanted.hub_endpoint)
+    return ModelPin(wanted.model_repo, wanted.model_file, known.commit, known.size, known.sha256, url)
 
 
-def _resolve(wanted: Model, repo: str, file: str) -> dict[str, Any]:
+def _resolve(wanted: Model, repo: str, file: str) -> Resolved:
     endpoint, revision = wanted.hub_endpoint, wanted.model_revision
     try:
         url = hf_hub_url(repo, file, revision=revision, endpoint=endpoint)
@@ -70,9 +78,9 @@ def _resolve(wanted: Model, repo: str, file: str) -> dict[str, Any]:
     except Exception as error:  # the client's HTTP library has its own names for no network, no DNS and bad TLS
         raise CannotPin(f"{endpoint} cannot be reached: {str(error).splitlines()[0]}") from None
     # An LFS file's etag is its sha256; any other file's is a git hash of 40 digits.
-    if not re.fullmatch(r"[0-9a-f]{64}", found.etag or "") or not found.commit_hash or not found.size:
+    if not found.etag or not re.fullmatch(r"[0-9a-f]{64}", found.etag) or not found.commit_hash or not found.size:
         raise CannotPin(f"{file} in {repo} has no sha256 on the Hub; a GGUF always has one, so this is another file")
-    return {"commit": found.commit_hash, "size": found.size, "sha256": found.etag}
+    return Resolved(commit=found.commit_hash, size=found.size, sha256=found.etag)
 
 
 def _no_such_file(wanted: Model, repo: str, file: str) -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from pydantic import Field
+from pydantic import ValidationError, field_validator
 
+from roles import claim
 from roles.gpu.classify import classify
 from roles.gpu.observe import GPU
 from roles.host import HOST
@@ -22,13 +25,7 @@ from roles.wishes import Wishes
 
 PATH = "~/.local/share/paddock/state.json"
 
-WRITE = """
-text=$1
-folder=$HOME/.local/share/paddock
-mkdir -p "$folder"
-printf '%s\\n' "$text" >"$folder/.state.json.new"
-mv -fT "$folder/.state.json.new" "$folder/state.json"
-"""
+WRITE = (Path(__file__).parent / "remember.sh").read_text("utf-8")
 
 
 def look_at_record(ask: dict[str, Any]) -> dict[str, Any]:
@@ -40,7 +37,7 @@ def look_at_record(ask: dict[str, Any]) -> dict[str, Any]:
         facts = json.loads(read(os.path.expanduser(ask["path"])) or "null")
     except ValueError:
         facts = None  # not ours, or torn: as if there were none
-    return {"facts": facts if isinstance(facts, dict) and facts.get("schema") == 1 else None}
+    return {"facts": facts if isinstance(facts, dict) else None}
 
 
 class Facts(Seen):
@@ -56,7 +53,16 @@ class Facts(Seen):
 
 
 class RecordSeen(Seen):
-    facts: Facts | None = Field(default=None)
+    facts: Facts | None = None
+
+    @field_validator("facts", mode="wrap")
+    @classmethod
+    def _ours_or_none(cls, value: Any, read: Callable[[Any], Facts | None]) -> Facts | None:
+        """A record of another version is as good as none: everything is judged anew."""
+        try:
+            return read(value)
+        except ValidationError:
+            return None
 
 
 RECORD = Fragment("record", look_at_record, lambda _: {"path": PATH}, RecordSeen)
@@ -65,7 +71,7 @@ RECORD = Fragment("record", look_at_record, lambda _: {"path": PATH}, RecordSeen
 def facts_of(wishes: Wishes, seen: Observation) -> Facts:
     """The facts as they are wanted and seen now. Raises CannotBuild."""
     nvidia, file = classify(seen[GPU]), seen[MODEL].file
-    release = wanted_release(wishes.settings.llama_cpp, wishes.commit, seen)
+    release = wanted_release(wishes, seen)
     settings = wishes.settings.service.model_dump_json()
     return Facts(
         driver=nvidia.driver,
@@ -87,5 +93,5 @@ def recorded(wishes: Wishes, seen: Observation) -> Decision:
     return Decision(
         seen.replace(RECORD, facts=now),
         reasons=(f"remember on {seen[HOST].user}'s account what this deploy found and left",),
-        steps=(Step("record the host's state", Script(WRITE, (text,))),),
+        steps=(Step("record the host's state", Script(WRITE, (text, claim.holder()))),),
     )

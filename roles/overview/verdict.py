@@ -22,15 +22,17 @@ class Verdict:
         return f"{self.kind}: {self.reason}"
 
 
-def judge(before: Facts | None, now: Facts, nvidia: Nvidia, release_there: bool) -> Verdict:
+def judge(before: Facts | None, now: Facts | None, nvidia: Nvidia, release_there: bool) -> Verdict:
     """Exactly one verdict, the gravest that applies.
 
     reboot: module and libraries differ; nothing is touched. rebuild: no release on the host is the wanted one.
     replan: another card, release, model or setting. rebench: another driver or kernel, all else the same.
+    `now` may be None where nothing is recorded: it would not be looked at.
     """
     if nvidia.state == "mismatch":
-        return Verdict("reboot", f"{nvidia.why}; reboot, then run again. What runs is left alone")
-    if before is None:
+        after = nvidia.next_boot or "reboot, then run again"
+        return Verdict("reboot", f"{nvidia.why}; {after}. What runs is left alone")
+    if before is None or now is None:
         return Verdict("rebuild" if not release_there else "replan", "nothing is recorded about this host yet")
     if not release_there:
         told = _changes(before, now, "toolkit", "release")

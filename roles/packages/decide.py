@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from roles.gpu.classify import classify
+from roles.gpu.observe import GPU
 from roles.host import COMMANDS, HOST, HostSeen, no_root
 from roles.llama_cpp import cmake
-from roles.llama_cpp.observe import LLAMA_CPP
+from roles.llama_cpp.cuda import NOT_YET, CannotBuild
+from roles.llama_cpp.observe import LLAMA_CPP, ToolkitSeen
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
 from roles.settings import LlamaCpp
 
+INSTALL_SECONDS = 1800
 # The package that brings a command, where it is not called like the command.
 PACKAGES = {
     "apt": {"ninja": "ninja-build"},
@@ -20,20 +26,9 @@ PACKAGES = {
 TOOLKITS = {"pacman": ("cuda", "/opt/cuda/bin/nvcc")}
 MANAGERS = {"debian": "apt", "ubuntu": "apt", "arch": "pacman", "fedora": "dnf", "rhel": "dnf"}
 
-INSTALL = {
-    # Without a fresh list apt may not know a package at all; --no-upgrade leaves installed ones alone.
-    "apt": """
-export DEBIAN_FRONTEND=noninteractive
-apt-get -q -o DPkg::Lock::Timeout=300 update
-apt-get -q -y -o DPkg::Lock::Timeout=300 --no-upgrade --no-install-recommends install "$@"
-""",
-    "dnf": 'dnf -y install "$@"',
-    # Never -y: a fresh database on an old system is a partial upgrade.
-    "pacman": """
-pacman -S --noconfirm --needed "$@" ||
-    fail "pacman could not install $*; if its mirror has moved on, run 'pacman -Syu' yourself and try again"
-""",
-}
+CERTIFICATES = "ca-certificates"  # only recommended by what needs it; without it no https on a bare host
+OPTIONAL = ("ccache",)  # a later build is quicker with it; nobody is refused for the lack of it
+INSTALL = {tool: (Path(__file__).parent / f"{tool}.sh").read_text("utf-8") for tool in ("apt", "dnf", "pacman")}
 
 
 def manager(seen: HostSeen) -> str | None:
@@ -44,43 +39,53 @@ def manager(seen: HostSeen) -> str | None:
     return None
 
 
-def missing(seen: HostSeen) -> list[str]:
+def missing(seen: HostSeen, optional: bool) -> list[str]:
     """The commands that the host lacks; one that came without a package is as good."""
-    return [command for command in COMMANDS if not seen.commands.get(command)]
+    wanted = [command for command in COMMANDS if optional or command not in OPTIONAL]
+    return [command for command in wanted if not seen.commands.get(command)]
 
 
 def toolkit(wanted: LlamaCpp, tool: str | None, observation: Observation) -> tuple[str, str] | None:
     """Package and nvcc of the CUDA toolkit, where one is needed, missing, and the distribution's own will do."""
-    seen = observation[LLAMA_CPP]
-    if tool not in TOOLKITS or seen.toolkits or wanted.cuda_toolkit != "auto":
+    if tool not in TOOLKITS or observation[LLAMA_CPP].toolkits or wanted.cuda_toolkit != "auto":
         return None
     try:
-        return TOOLKITS[tool] if cmake.backend(wanted, seen) == "cuda" else None
-    except cmake.CannotBuild:
+        return TOOLKITS[tool] if cmake.backend(wanted, classify(observation[GPU])) == "cuda" else None
+    except CannotBuild:
         return None  # the llama_cpp role says so
 
 
 def installed(wanted: LlamaCpp, has_password: bool, observation: Observation) -> Decision:
     """Everything that building, downloading and asking the server need is there."""
     seen = observation[HOST]
-    tool, lacking = manager(seen), missing(seen)
+    tool, may = manager(seen), seen.can_be_root(has_password)
+    lacking = missing(seen, optional=may and tool is not None)
     cuda = toolkit(wanted, tool, observation)
-    if not lacking and not cuda:
+    if not lacking and not cuda and seen.certificates:
         return Decision(observation)
     if tool is None:
         return Decision(
             observation,
-            refusal=f"{', '.join(lacking)} missing, and Paddock does not know the packages of {seen.os_name};"
-            " install them and run again",
+            refusal=f"{', '.join(lacking) or CERTIFICATES} missing, and Paddock does not know the packages of"
+            f" {seen.os_name}; install them and run again",
         )
-    names = [PACKAGES[tool].get(command, command) for command in lacking] + ([cuda[0]] if cuda else [])
-    if not seen.can_be_root(has_password):
+    names = [PACKAGES[tool].get(command, command) for command in lacking]
+    names += [cuda[0]] if cuda else []
+    names += [] if seen.certificates else [CERTIFICATES]
+    if not may:
         return Decision(observation, refusal=no_root(seen, f"packages {' '.join(names)} are missing"))
-    after = observation.replace(HOST, commands={command: f"/usr/bin/{command}" for command in COMMANDS})
-    if cuda:
-        after = after.replace(LLAMA_CPP, toolkits={cuda[1]: cmake.NOT_YET})
     return Decision(
-        after,
+        _after(cuda, observation),
         reasons=(f"packages missing: {' '.join(names)}",),
-        steps=(Step("install packages", Script(INSTALL[tool], tuple(names), root=True, seconds=1800)),),
+        steps=(Step("install packages", Script(INSTALL[tool], tuple(names), root=True, seconds=INSTALL_SECONDS)),),
     )
+
+
+def _after(cuda: tuple[str, str] | None, observation: Observation) -> Observation:
+    commands = {command: f"/usr/bin/{command}" for command in COMMANDS}
+    after = observation.replace(HOST, commands=commands, certificates=True)
+    if not observation[LLAMA_CPP].compilers:
+        after = after.replace(LLAMA_CPP, compilers={"/usr/bin/g++": NOT_YET})
+    if cuda:
+        after = after.replace(LLAMA_CPP, toolkits={cuda[1]: ToolkitSeen(version=NOT_YET)})
+    return after

@@ -24,7 +24,7 @@ def fitted(wanted: Service) -> bool:
     return wanted.fit == "on" or (wanted.fit == "auto" and wanted.n_cpu_moe == "auto" and wanted.gpu_layers == "auto")
 
 
-def arguments(wanted: Service, model: str, rpc_servers: tuple[str, ...], device: bool) -> list[str]:
+def arguments(wanted: Service, model: str, rpc_servers: tuple[str, ...], device: bool, key_file: str = "") -> list[str]:
     """llama-server's arguments. `device`: there is one that takes layers, so the split is spelled out."""
     args = ["-m", model, "-c", wanted.context, "-ub", wanted.ubatch, "-np", 1]
     args += ["--cache-ram", wanted.cache_ram_mib, "--context-shift" if wanted.context_shift else "--no-context-shift"]
@@ -46,13 +46,15 @@ def arguments(wanted: Service, model: str, rpc_servers: tuple[str, ...], device:
     }.items():
         if value is not None:
             args += [option, f"{value:g}" if isinstance(value, float) else value]
+    if key_file:
+        args += ["--api-key-file", key_file]
     # 4 is the level at which llama.cpp logs where the layers went.
     args += ["--host", wanted.host, "--port", wanted.port, "-lv", 4]
     return [str(argument) for argument in args]
 
 
-def unit_text(wanted: Service, command: list[str], model: str, memory_max: int, identity: str) -> str:
-    """The unit file. Its stamp changes with everything the process is made of: text, release and model."""
+def unit_text(command: list[str], model: str, memory_max: int, swap_max: int, identity: str) -> str:
+    """The unit file; limits in bytes. Its stamp changes with all that the process is made of: text, release, model."""
 
     def render(stamp: str) -> str:
         return _TEMPLATES.get_template("llama-server.service.j2").render(
@@ -60,11 +62,19 @@ def unit_text(wanted: Service, command: list[str], model: str, memory_max: int, 
             model=model.replace("%", "%%"),  # a description is not a command line: only % means something in it
             stamp=stamp,
             command=" ".join(escaped(word) for word in command),
-            memory_max=wanted.service_memory_max if wanted.service_memory_max != "auto" else memory_max,
-            memory_swap_max=wanted.service_memory_swap_max,
+            memory_max=shown(memory_max),
+            memory_swap_max=shown(swap_max),
         )
 
     return render(hashlib.sha256((render("") + identity).encode()).hexdigest()[:16])
+
+
+def shown(size: int) -> str:
+    """Bytes as systemd reads them and people do too: 24G."""
+    for unit, bits in {"G": 30, "M": 20}.items():
+        if size and size % (1 << bits) == 0:
+            return f"{size >> bits}{unit}"
+    return str(size)
 
 
 def stamp_of(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roles.observation import Fragment, Seen
-from roles.on_host import entries, read, run
+from roles.on_host import entries, node, read, run
 from roles.service.command import UNIT
 
 
@@ -15,7 +15,16 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
     import re
 
     names = ["ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "NeedDaemonReload"]
-    names += ["MemoryMax", "MemorySwapMax", "MemoryCurrent", "Result"]
+    names += [
+        "MemoryMax",
+        "MemorySwapMax",
+        "MemoryCurrent",
+        "MemoryPeak",
+        "Result",
+        "InactiveEnterTimestampMonotonic",
+        "LoadState",
+        "DropInPaths",
+    ]
     shown = run(["systemctl", "--user", "show", ask["unit"], "--property=" + ",".join(names)])
     properties = dict(line.split("=", 1) for line in (shown or {"out": ""})["out"].splitlines() if "=" in line)
     pid = properties.get("MainPID", "0")
@@ -41,7 +50,10 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
     return {
         "unit": read(path),
         "properties": properties,
+        "proved": (read(os.path.expanduser("~/.local/share/paddock/proved")) or "").strip() or None,
+        "key_file": node(os.path.expanduser(ask["key_file"])) if ask["key_file"] else None,
         "running_stamp": stamp.group(1) if stamp else None,
+        "first_port": int((read("/proc/sys/net/ipv4/ip_unprivileged_port_start") or "1024").strip()),
         "port_taken": bool(inodes),
         "port_holder": holder,
     }
@@ -52,12 +64,25 @@ class Process(Seen):
     name: str
 
 
+class KeyFile(Seen):
+    """What stands where the API keys are."""
+
+    kind: str
+    mode: int
+    uid: int
+    size: int
+
+
 class ServiceSeen(Seen):
-    """`unit`: the text of its file; `properties`: systemd's own, as printed; `running_stamp`: the process's."""
+    """`unit`: the text of its file; `properties`: systemd's own, as printed; `running_stamp`: the process's; `proved`:
+    the stamp of the last one that was seen to answer."""
 
     unit: str | None
     properties: dict[str, str]
     running_stamp: str | None
+    proved: str | None
+    key_file: KeyFile | None
+    first_port: int
     port_taken: bool
     port_holder: Process | None
 
@@ -76,6 +101,10 @@ class ServiceSeen(Seen):
 SERVICE = Fragment(
     "service",
     look_at_service,
-    lambda wishes: {"unit": UNIT, "port": wishes.settings.service.port},
+    lambda wishes: {
+        "unit": UNIT,
+        "port": wishes.settings.service.port,
+        "key_file": wishes.settings.service.api_key_file,
+    },
     ServiceSeen,
 )

@@ -41,7 +41,9 @@ def _sorted_by_role(data: Mapping[str, Any]) -> dict[str, Any]:
     by_role: dict[str, Any] = {role: {} for role in RECORDS}
     for key, value in data.items():
         if key == "only":
-            by_role["only"] = tuple(value.split(",")) if isinstance(value, str) else _as_tuple(value)
+            by_role["only"] = (
+                tuple(word.strip() for word in value.split(",")) if isinstance(value, str) else _as_tuple(value)
+            )
         elif key in OWNER:
             by_role[OWNER[key]][key] = _as_tuple(value)
     return by_role
@@ -56,7 +58,7 @@ def _sentences(error: ValidationError) -> Iterable[str]:
     by_key: dict[str, list[str]] = {}
     values: dict[str, Any] = {}
     for item in error.errors(include_url=False, include_context=False):
-        message = item["msg"].removeprefix("Value error, ")
+        message = item["msg"].removeprefix("Value error, ").replace("a valid tuple", "a list")
         key = next((str(part) for part in item["loc"] if part in OWNER), None)
         if key is None:  # a rule about several keys, which its sentence names
             by_key.setdefault(message, [])

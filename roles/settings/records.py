@@ -75,11 +75,23 @@ class Model(Record):
     download_time_max: Duration = key("24h", "a download that takes longer is stopped; what has come is kept", "2h")
 
     @model_validator(mode="after")
+    def _names_are_the_hubs(self) -> Model:
+        if self.model_repo and not re.fullmatch(r"[\w.-]+/[\w.-]+", self.model_repo):
+            raise ValueError(f"model_repo: {self.model_repo!r} is not a name on the Hub; it is written owner/name")
+        if self.model_file and (".." in self.model_file.split("/") or not self.model_file.endswith(".gguf")):
+            raise ValueError(f"model_file: {self.model_file!r} is not the path of a .gguf in a repository")
+        return self
+
+    @model_validator(mode="after")
     def _one_source(self) -> Model:
         if (self.model_path is None) == (self.model_repo is None):
             raise ValueError("model_path, model_repo: set exactly one of the two")
         if (self.model_repo is None) != (self.model_file is None):
             raise ValueError("model_repo, model_file: one without the other names no model")
+        if self.model_file and re.search(r"-\d{5}-of-\d{5}\.gguf$", self.model_file):
+            raise ValueError(
+                "model_file: a model in several files cannot be downloaded yet; put it there, and set model_path"
+            )
         return self
 
 

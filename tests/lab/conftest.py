@@ -67,3 +67,10 @@ def converged(first: Run, one: LabHost, folder: Path) -> LabHost:
     assert first.code == 0, first.text
     write_inventory(folder, [target("one")])
     return one
+
+
+@pytest.fixture(scope="session")
+def converged_image(first: Run, one: LabHost, deploy_lab: Lab, folder: Path) -> Path:
+    """The disk of a deployed host, for more of its kind."""
+    assert first.code == 0, first.text
+    return one.snapshot("converged")

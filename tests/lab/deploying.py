@@ -71,10 +71,12 @@ def environment(lab: Lab) -> dict[str, str]:
     }
 
 
-def start(lab: Lab, inventory: Path, *words: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
-    """pyinfra in the background, without a terminal, in a process group of its own."""
+def start(
+    lab: Lab, inventory: Path, *words: str, stdin: int = subprocess.DEVNULL, to: str = "deploy.py"
+) -> subprocess.Popen[str]:
+    """pyinfra in the background, without a terminal, in a process group of its own. `to`: what it runs."""
     return subprocess.Popen(
-        [str(PYINFRA), *words, str(inventory), "deploy.py"],
+        [str(PYINFRA), *words, str(inventory), to],
         cwd=ROOT,
         env=environment(lab),
         stdin=stdin,
@@ -85,9 +87,9 @@ def start(lab: Lab, inventory: Path, *words: str, stdin: int = subprocess.DEVNUL
     )
 
 
-def deploy(lab: Lab, inventory: Path, *words: str, seconds: float = 300) -> Run:
+def deploy(lab: Lab, inventory: Path, *words: str, seconds: float = 300, to: str = "deploy.py") -> Run:
     """Run pyinfra to its end."""
-    process = start(lab, inventory, *words)
+    process = start(lab, inventory, *words, to=to)
     try:
         out, err = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from roles.transport import without_delay
 from tests.lab import models
 from tests.lab.common import Lab
 from tests.lab.host import LabHost
@@ -41,7 +40,6 @@ def entry(host: LabHost, user: str = "dev", **changes: Any) -> tuple[str, dict[s
     """Name and data of a host; a key in `changes` that is None is left out."""
     data = {
         **host.ssh_data(user),
-        "ssh_paramiko_connect_kwargs": {"transport_factory": without_delay},
         **DATA,
         **addresses(host.lab),
         **changes,

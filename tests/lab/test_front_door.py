@@ -19,17 +19,17 @@ from tests.lab.test_main_job import as_dev, show
 pytestmark = pytest.mark.timeout(1500)
 
 
-def test_enter_does_what_was_shown_and_costs_one_probe_more(converged: LabHost, deploy_lab: Lab, folder: Path) -> None:
+def test_enter_does_what_was_shown_for_six_remote_commands(converged: LabHost, deploy_lab: Lab, folder: Path) -> None:
     before, pid = converged.remote_commands(), show(converged, "MainPID")
     inventory = write_inventory(folder, [target("one", cache_ram_mib=128, benchmark_depths=[])])
     process = start(deploy_lab, inventory, stdin=subprocess.PIPE)
     out, err = process.communicate("\n", timeout=300)
     assert process.returncode == 0, out + err
-    assert "restart llama-server: --cache-ram 256 -> 128" in err
+    assert "--cache-ram 256 -> 128" in err
     assert "Press enter to execute" in err
     assert show(converged, "MainPID") != pid
-    # Two probes to plan and to act, the restart, and one more look at what it left.
-    assert converged.remote_commands() - before == 4
+    # A probe to plan and one to act, the claim, the restart, a look at what it left, the record with the claim given back.
+    assert converged.remote_commands() - before == 6
 
 
 def test_a_refused_confirmation_changes_nothing(converged: LabHost, deploy_lab: Lab, folder: Path) -> None:
@@ -52,7 +52,7 @@ def test_one_role_alone_leaves_the_others(converged: LabHost, deploy_lab: Lab, f
     inventory = write_inventory(folder, [target("one", context=2048)])
     run = deploy(deploy_lab, inventory, "--dry", "--json", "--data", "only=browser")
     plan = [operation["name"] for operation in json.loads(run.out)["plan"]]
-    assert plan == ["Check the host", "Browser | Keep the browser's local AI model away", "Sum up"]
+    assert plan == ["Check the host", "Browser | Keep the browser's local AI model away", "Remember and sum up"]
 
 
 def test_the_machine_itself_is_a_host_like_any_other(converged: LabHost, deploy_lab: Lab, folder: Path) -> None:

@@ -47,7 +47,8 @@ def test_a_commit_that_does_not_exist_is_said_so(converged: LabHost, deploy_lab:
     inventory = write_inventory(folder, [target("one", llama_ref="0123456789" * 4)])
     run = deploy(deploy_lab, inventory, "-y")
     assert run.code == 1
-    assert f"does not give out commit {'0123456789' * 4}" in run.last_words[-1]
+    assert f"commit {'0123456789' * 4} cannot be fetched from git://" in run.last_words[-1]
+    assert "not our ref" in run.last_words[-1]
     assert complete(converged)["tokens_predicted"] == 8
 
 
@@ -99,7 +100,8 @@ def test_ctrl_c_in_a_build_is_a_sentence_and_the_next_run_joins_it(
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, out + err
     assert "Traceback" not in err
-    assert "paddock: one: interrupted; what was being built or downloaded goes on there" in err
+    assert "paddock: one: interrupted in the middle of: build llama.cpp" in err
+    assert "it goes on there, capped; run the same command to rejoin it" in err
     assert as_dev(converged, "systemctl --user is-active paddock-build") == "active"
     assert complete(converged)["tokens_predicted"] == 8
 

@@ -1,0 +1,87 @@
+"""One run at a time changes a host. The claim is a file on the host; its holder is this process, its sign of life the
+file's time. A run that died on this machine is no obstacle; one that died elsewhere is, until the claim is stale."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pyinfra.api import Host, State
+
+from roles import remote
+from roles.remote import Failed, Script
+
+PATH = "~/.local/share/paddock/run.lock"
+STALE_MINUTES = 45  # longer than any script that gives no sign of life
+TAKE = (Path(__file__).parent / "claim.sh").read_text("utf-8")
+_claimed: set[str] = set()
+
+
+@cache
+def holder() -> str:
+    """Who this run is, as one line of JSON: told to people, and enough to see later whether it still lives."""
+    return json.dumps(
+        {
+            "who": f"{getpass.getuser()}@{socket.gethostname()}",
+            "since": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
+            "pid": os.getpid(),
+            "started": started(os.getpid()),
+            "place": place(),
+        }
+    )
+
+
+def place() -> str:
+    """Which system's process numbers these are: a boot and a pid namespace."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + " " + str(Path("/proc/self/ns/pid").readlink())
+
+
+def started(pid: int) -> str | None:
+    """When a process began, in clock ticks; None where there is none. A number that is used again has another."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    except OSError:
+        return None
+
+
+def alive(claim: dict[str, Any]) -> bool:
+    """Whether the run that made a claim may still be at work; one on another system always may."""
+    if claim.get("place") != place():
+        return True
+    return claim.get("started") is not None and started(int(claim.get("pid", 0))) == claim["started"]
+
+
+def take(state: State, host: Host) -> None:
+    """Claim the host for this run, once. Raises Failed with the name of the run that has it."""
+    if host.name in _claimed:
+        return
+    [answer] = remote.run(state, host, Script(TAKE, (holder(), "", str(STALE_MINUTES)))) or [""]
+    if answer != "taken":
+        claim = parsed(answer)
+        if alive(claim):
+            raise Failed(
+                f"another run changes this host: {claim.get('who', 'somebody')} since"
+                f" {claim.get('since', 'some time')}; wait for it, or remove {PATH} there if that run is dead"
+            )
+        remote.run(state, host, Script(TAKE, (holder(), answer, str(STALE_MINUTES))))
+    _claimed.add(host.name)
+
+
+def held(host: Host) -> bool:
+    """Whether this run has claimed the host."""
+    return host.name in _claimed
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """A claim's own words; nothing where it has none that can be read."""
+    try:
+        claim = json.loads(text)
+    except ValueError:
+        return {}
+    return claim if isinstance(claim, dict) else {}

@@ -1,0 +1,69 @@
+"""The first and the last operation of every run."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from pyinfra import logger
+from pyinfra.api import operation
+from pyinfra.api.command import PyinfraCommand
+
+from roles import claim, observation, plan, remote, trouble
+from roles.host import HOST
+from roles.observation import Observation
+from roles.operation import Decision, Step, converge
+from roles.overview import record, start
+from roles.overview.preflight import needs_root, preflight, verdict
+from roles.overview.summary import summary
+from roles.remote import Script
+from roles.wishes import Wishes
+
+
+@operation()
+def checked(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """Nothing about the host stands in the way: judged before any role has changed anything."""
+    state, host = observation.context()
+    if state.is_executing:
+        save_lock()
+
+    def decide(seen: Observation) -> Decision:
+        if seen[HOST].root == "password" and needs_root(wishes, seen):
+            remote.ask_password()
+        decision = preflight(wishes, seen)
+        if decision.refusal is None:
+            trouble.verdict(host, str(verdict(wishes, seen)))
+        return decision
+
+    yield from converge(decide)
+
+
+@operation()
+def ended(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """The host remembers what was found and left; others may change it again; the last line says what it serves."""
+    state, host = observation.context()
+
+    def decide(seen: Observation) -> Decision:
+        if state.is_executing:
+            trouble.last_word(host, summary(wishes, seen))
+        else:
+            plan.show(host, trouble.verdict_of(host))
+        if wishes.settings.only:
+            return _released(seen) if claim.held(host) else Decision(seen)
+        decision = record.recorded(wishes, seen)
+        return decision if decision.steps or not claim.held(host) else _released(seen)
+
+    yield from converge(decide)
+
+
+def _released(seen: Observation) -> Decision:
+    """Nothing to remember, and the claim to give back."""
+    return Decision(seen, steps=(Step("give the host back", Script(record.WRITE, ("", claim.holder()))),))
+
+
+def save_lock() -> None:
+    """What was resolved, for the next run. A folder that cannot be written is no host's trouble."""
+    lock = start.the_lock(observation.context()[0])
+    try:
+        lock.save()
+    except OSError as error:
+        logger.warning(f"paddock: {lock.path} cannot be written, so refs are resolved anew next time: {error.strerror}")

@@ -1,0 +1,114 @@
+"""The start of a run: all hosts' settings checked, this host's pins resolved, the probe told what to look for."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from pyinfra.api import Host, State
+
+from roles import lock, observation, remote, settings, trouble
+from roles.benchmark.observe import BENCHMARK
+from roles.browser.observe import BROWSER
+from roles.gpu.observe import GPU
+from roles.host import HOST
+from roles.llama_cpp import pin as llama_cpp_pin
+from roles.llama_cpp.observe import LLAMA_CPP
+from roles.machine import MACHINE
+from roles.model import pin as model_pin
+from roles.model.observe import MODEL
+from roles.overview.record import RECORD
+from roles.service.observe import SERVICE
+from roles.settings import Settings, page
+from roles.wishes import Wishes
+
+FRAGMENTS = (HOST, MACHINE, GPU, LLAMA_CPP, MODEL, BROWSER, SERVICE, BENCHMARK, RECORD)
+_checked: list[State] = []
+_locks: list[lock.Lock] = []
+_resolving = threading.Lock()  # hosts prepare at the same time, and a moving ref must be one commit for all of them
+
+
+def begin() -> Wishes | None:
+    """Check every host's settings, resolve this host's pins, say what the probe reads. None: the host is out."""
+    state, host = observation.context()
+    trouble.watch(state)
+    if state not in _checked:
+        _checked.append(state)
+        check_all(state)
+    remote.tune(host)
+    try:
+        with _resolving:
+            wishes = resolved(settings.of(data_of(host)), the_lock(state))
+    except (llama_cpp_pin.CannotPin, model_pin.CannotPin, lock.LockError) as error:
+        trouble.failed(host, str(error))
+        state.failed_hosts.add(host)
+        state.active_hosts.discard(host)
+        return None
+    observation.require(FRAGMENTS, wishes)
+    return wishes
+
+
+def data_of(host: Host) -> dict[str, Any]:
+    """A host's data, from every place that pyinfra takes it from."""
+    return dict(host.data.dict())  # type: ignore[no-untyped-call]
+
+
+def check_all(state: State) -> None:
+    """All that is wrong with any host's data, in one go and before any command; ends the run where anything is."""
+    found = [*traps(state)]
+    for host in state.inventory:
+        found += [f"{host.name}: {problem}" for problem in settings.errors(data_of(host))]
+    try:
+        the_lock(state)
+    except lock.LockError as error:
+        found.append(str(error))
+    if found:
+        trouble.refuse_all(found)
+
+
+def traps(state: State) -> list[str]:
+    """What pyinfra takes without a word, and people do not mean."""
+    found = []
+    names = {host.name for host in state.inventory}
+    if "@local" in names and os.geteuid() == 0 and os.environ.get("SUDO_USER"):
+        found.append("@local: run this as yourself and not with sudo, or everything would be root's; root is asked for")
+    for host in state.inventory:
+        groups = [group for group in host.groups if group not in ("all", "@local")]
+        if host.name != "@local" and not host.host_data and not any(keys_of(state, group) for group in groups):
+            found.append(
+                f"{host.name}: a host without any data, from the list {' or '.join(groups) or 'of hosts'};"
+                " in an inventory file every list is a list of hosts, unless its name begins with _"
+            )
+    if ignored := ignored_defaults():
+        found.append(ignored)
+    return found
+
+
+def keys_of(state: State, group: str) -> dict[str, Any]:
+    return dict(state.inventory.get_group_data(group))  # type: ignore[no-untyped-call]
+
+
+def ignored_defaults() -> str | None:
+    """group_data/ is looked for where pyinfra is run; an edited one that is elsewhere would be passed over."""
+    here = Path.cwd() / "group_data" / "all.py"
+    if here.exists() or "--group-data" in sys.argv or page.GROUP_DATA.read_text("utf-8") == page.group_data():
+        return None
+    return (
+        f"{page.GROUP_DATA} was edited, and pyinfra does not read it from {Path.cwd()}; run this in"
+        f" {page.ROOT}, or add --group-data {page.GROUP_DATA.parent}"
+    )
+
+
+def the_lock(state: State) -> lock.Lock:
+    """The one lock of this run. Raises LockError."""
+    if not _locks:
+        _locks.append(lock.Lock(lock.beside(state.inventory)))
+    return _locks[0]
+
+
+def resolved(wanted: Settings, known: lock.Lock) -> Wishes:
+    """Raises CannotPin and LockError."""
+    return Wishes(wanted, llama_cpp_pin.commit(wanted.llama_cpp, known), model_pin.model(wanted.model, known))

@@ -1,0 +1,2 @@
+# Installs packages, upgrades none. Arguments: their names. Runs as root.
+dnf -y install "$@"

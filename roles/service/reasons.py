@@ -1,0 +1,108 @@
+"""Why a service must be (re)started, in words; and what stands in its way."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from roles.host import HostSeen
+from roles.service.command import UNIT
+from roles.service.observe import ServiceSeen
+from roles.service.unit import Unit
+from roles.settings import Service
+
+
+def reasons(unit: Unit, seen: ServiceSeen) -> list[str]:
+    """Nothing where the service is as wanted."""
+    if seen.unit is None:
+        return [f"start llama-server: {UNIT} is not on this host yet"]
+    found = []
+    if seen.unit != unit.text:
+        found.append(f"restart llama-server: {changes(seen.unit, unit.text)}")
+    if seen.shown("UnitFileState") != "enabled":
+        found.append(f"{UNIT} is not enabled")
+    if not seen.active:
+        found.append(f"start llama-server: it is {seen.shown('ActiveState') or 'not loaded'}")
+    elif seen.running_stamp != unit.stamp and seen.unit == unit.text:
+        found.append("restart llama-server: what runs is older than the unit on disk")
+    elif seen.proved != unit.stamp and not found:
+        found.append("restart llama-server: the run that started it did not see it answer")
+    own_limits = bool(seen.shown("DropInPaths"))  # the user's own drop-in may say otherwise, and has the last word
+    for name, value in {} if own_limits else {"MemoryMax": unit.memory_max, "MemorySwapMax": unit.swap_max}.items():
+        if seen.shown(name) != str(value) and not found:
+            found.append(f"{name} is {seen.shown(name)} and not {value}")
+    if seen.shown("NeedDaemonReload") == "yes" and not found:
+        found.append("systemd has not loaded the unit as it is on disk")
+    return found
+
+
+def changes(old: str, new: str) -> str:
+    """The options that differ, as `-c 65536 -> 122880`; the model's change where none does."""
+    before, after = options(old), options(new)
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    told = [f"{name} {before.get(name, 'absent')} -> {after.get(name, 'absent')}" for name in changed]
+    return ", ".join(told) or "another model file"
+
+
+def options(text: str) -> dict[str, str]:
+    """The options and limits in a unit file."""
+    start = next((line for line in text.splitlines() if line.startswith("ExecStart=")), "")
+    words = start.split()
+    pairs = {
+        word: "set" if following.startswith("-") else following
+        for word, following in itertools.zip_longest(words, words[1:], fillvalue="")
+        if word.startswith("-")
+    }
+    limits = dict(line.split("=", 1) for line in text.splitlines() if line.startswith("Memory"))
+    release = re.search(r"/releases/([^/]+)/bin/", start)
+    return {**pairs, **limits, "release": release[1] if release else "another"}
+
+
+def stopped_by_hand(seen: ServiceSeen) -> bool:
+    """Somebody stopped or masked it: the unit is ours, inactive without a failure, and was active in this boot."""
+    if seen.shown("LoadState") == "masked":
+        return True
+    return (
+        seen.unit is not None
+        and seen.shown("ActiveState") == "inactive"
+        and seen.shown("Result") == "success"
+        and seen.shown("InactiveEnterTimestampMonotonic") not in ("", "0")
+    )
+
+
+def stolen_port(wanted: Service, seen: ServiceSeen) -> str | None:
+    """The sentence about a port that is somebody else's."""
+    holder = seen.port_holder
+    if not seen.port_taken or (holder and holder.pid == seen.main_pid):
+        return None
+    who = f"{holder.name} (pid {holder.pid})" if holder else "another user's process"
+    return f"port={wanted.port} is taken by {who}; stop it, or set another port"
+
+
+def privileged_port(wanted: Service, seen: ServiceSeen, host: HostSeen) -> str | None:
+    """The sentence about a port that only root may open."""
+    if wanted.port >= seen.first_port or host.uid == 0:
+        return None
+    return f"port={wanted.port} may be opened by root only; take one from {seen.first_port} up"
+
+
+def bad_key_file(wanted: Service, seen: ServiceSeen, host: HostSeen) -> str | None:
+    """The sentence about API keys that the server could not read, or that others can."""
+    if wanted.api_key_file is None:
+        return None
+    file, name = seen.key_file, f"api_key_file={wanted.api_key_file!r}"
+    if file is None or file.kind != "file" or file.size == 0:
+        return f"{name} is not a file with a key in it; write one, with mode 0600"
+    if file.uid != host.uid or file.mode & 0o077:
+        return f"{name} belongs to another user or can be read by others; it must be {host.user}'s own with mode 0600"
+    return None
+
+
+def uncapped(host: HostSeen) -> str | None:
+    """The sentence about a cap that systemd accepts and the kernel would not enforce."""
+    if not host.user_manager or host.memory_capped:
+        return None
+    return (
+        f"the memory controller is not delegated to {host.user}'s systemd manager, so MemoryMax would be accepted and"
+        " not enforced"
+    )

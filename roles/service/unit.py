@@ -1,0 +1,64 @@
+"""The unit that a host is wanted to have: its text, its limits, and where it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from roles.gpu.classify import classify
+from roles.gpu.observe import GPU
+from roles.host import HOST, HostSeen
+from roles.llama_cpp import cmake
+from roles.llama_cpp.decide import wanted_release
+from roles.model.observe import MODEL
+from roles.observation import Observation
+from roles.service import command
+from roles.settings import Service, size_in_bytes
+from roles.wishes import Wishes
+
+
+@dataclass(frozen=True)
+class Unit:
+    """The wanted unit: its text, the release that it runs, and its limits in bytes, as systemd prints them back."""
+
+    text: str
+    release: str
+    memory_max: int
+    swap_max: int
+
+    @property
+    def stamp(self) -> str:
+        return command.stamp_of(self.text)
+
+
+def wanted_unit(wishes: Wishes, observation: Observation) -> Unit:
+    """Raises CannotBuild, as what the unit runs is a release."""
+    host, model, wanted = observation[HOST], observation[MODEL], wishes.settings.service
+    build = wishes.settings.llama_cpp
+    release = wanted_release(wishes, observation)
+    device = cmake.backend(build, classify(observation[GPU])) != "cpu"
+    words = [f"{release.folder(host.data_dir)}/bin/llama-server"]
+    words += command.arguments(wanted, model.path, build.rpc_servers, device, key_file(wanted, host))
+    file = model.file
+    # A file that was replaced under the same name is another one to the process, which has the old one open.
+    identity = f"{wishes.model.sha256 if wishes.model else ''} {file.size} {file.mtime_ns}" if file else ""
+    cap, swap = memory_max(wanted, host), size_in_bytes(wanted.service_memory_swap_max)
+    text = command.unit_text(words, model.path.rsplit("/", 1)[-1], cap, swap, identity)
+    return Unit(text, release.key, cap, swap)
+
+
+def memory_max(wanted: Service, host: HostSeen) -> int:
+    """Bytes, whole MiB. `auto` is the seed's ratio: 24G of 32."""
+    share = "75%" if wanted.service_memory_max == "auto" else wanted.service_memory_max
+    return size_in_bytes(share, of=host.memory_total)
+
+
+def key_file(wanted: Service, host: HostSeen) -> str:
+    """The absolute path of the API keys; empty where there are none."""
+    path = wanted.api_key_file or ""
+    return host.home + path[1:] if path.startswith("~/") else path
+
+
+def url(wanted: Service) -> str:
+    """Where llama-server answers, seen from the host: an address that listens everywhere is asked on loopback."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(wanted.host, wanted.host)
+    return f"http://{f'[{host}]' if ':' in host else host}:{wanted.port}"
