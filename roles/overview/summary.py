@@ -24,8 +24,8 @@ def summary(wishes: Wishes, seen: Observation) -> str:
     told = options(unit.unit or "")
     model = told.get("-m", "a model").rsplit("/", 1)[-1]
     release = re.split("-", told.get("release", ""))[0]
-    cap = int(unit.shown("MemoryMax")) >> 20 if unit.shown("MemoryMax").isdigit() else 0
-    told_cap = f"capped at {cap} MiB" if seen[HOST].memory_capped else f"its cap of {cap} MiB not enforced here"
+    cap = f"{int(held) >> 20} MiB" if (held := unit.shown("MemoryMax")).isdigit() else "nothing"
+    told_cap = f"capped at {cap}" if seen[HOST].memory_capped else f"its cap of {cap} not enforced here"
     last = seen[BENCHMARK].last
     figures = f"; {table.line(last)}" if last and last.stamp == unit.running_stamp else ""
     line = f"serving {model} at {url(wishes.settings.service)} with llama.cpp {release}, {told_cap}{figures}"

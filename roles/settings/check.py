@@ -29,7 +29,10 @@ def errors(data: Mapping[str, Any]) -> list[str]:
     for key in data:
         if key not in OWNER and not FOREIGN.match(key):
             near = difflib.get_close_matches(key, OWNER, n=1)
-            found.append(f"{key}: no such key" + (f"; did you mean {near[0]}?" if near else ""))
+            found.append(
+                f"{key if key.isidentifier() else repr(key)}: no such key"
+                + (f"; did you mean {near[0]}?" if near else "")
+            )
     try:
         Settings.model_validate(_sorted_by_role(data))
     except ValidationError as error:

@@ -219,7 +219,9 @@ class Settings(Record):
     def _depths_fit(self) -> Settings:
         deepest = max(self.benchmark.benchmark_depths, default=0) + self.benchmark.benchmark_tokens
         if deepest >= self.service.context:
-            raise ValueError(f"benchmark_depths: {deepest} tokens do not fit in context={self.service.context}")
+            raise ValueError(
+                f"benchmark_depths: with benchmark_tokens it is {deepest} tokens, and context={self.service.context}"
+            )
         return self
 
     @model_validator(mode="after")

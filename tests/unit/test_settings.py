@@ -132,8 +132,11 @@ def test_a_size_that_systemd_might_read_otherwise_is_refused(text: str) -> None:
         ({"fit": "on", "n_cpu_moe": 44}, "fit: 'on' gives up"),
         ({"fit": "on", "gpu_layers": 10}, "fit: 'on' gives up"),
         ({"service_memory_max": "2G"}, "service_memory_max: 2G cannot hold cache_ram_mib=2048"),
-        ({"benchmark_depths": [0, 32704]}, "benchmark_depths: 32768 tokens do not fit in context=32768"),
-        ({"benchmark_depths": [], "benchmark_tokens": 300, "context": 256}, "300 tokens do not fit in context=256"),
+        (
+            {"benchmark_depths": [0, 32704]},
+            "benchmark_depths: with benchmark_tokens it is 32768 tokens, and context=32768",
+        ),
+        ({"benchmark_depths": [], "benchmark_tokens": 300, "context": 256}, "it is 300 tokens, and context=256"),
     ],
 )
 def test_keys_that_contradict_each_other_are_refused(data: dict[str, Any], sentence: str) -> None:
