@@ -94,3 +94,52 @@ def newest_kernel() -> str:
 
     names = [name for name in entries("/lib/modules") if os.path.exists("/lib/modules/" + name + "/modules.dep")]
     return max(names, key=parts) if names else os.uname().release
+
+
+def gguf_metadata(path: str, most: int = 1 << 20) -> dict[str, Any]:
+    """The scalar metadata at the beginning of a GGUF, up to the tokenizer's; as much as can be read of it.
+
+    Format: github.com/ggml-org/ggml, docs/gguf.md. All numbers are little-endian.
+    """
+    import struct
+
+    sizes = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+    found: dict[str, Any] = {}
+    try:
+        with open(path, "rb") as file:
+            data = file.read(most)
+        if data[:4] != b"GGUF":
+            return {}
+        at = 24
+
+        def take(form: str) -> Any:
+            nonlocal at
+            [value] = struct.unpack_from(form, data, at)
+            at += struct.calcsize(form)
+            return value
+
+        def text() -> str:
+            nonlocal at
+            size = take("<Q")
+            at += size
+            if at > len(data):
+                raise ValueError("beyond what was read")
+            return data[at - size : at].decode("utf-8", "replace")
+
+        for _ in range(struct.unpack_from("<Q", data, 16)[0]):
+            key = text()
+            if key.startswith("tokenizer."):
+                break
+            kind = take("<I")
+            if kind == 9:
+                item, count = take("<I"), take("<Q")
+                if item == 8:
+                    for _ in range(count):
+                        text()
+                else:
+                    at += count * struct.calcsize(sizes[item])
+            else:
+                found[key] = text() if kind == 8 else take(sizes[kind])
+    except (OSError, ValueError, KeyError, struct.error):
+        pass  # what was read before stands
+    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roles.observation import Fragment, Seen
-from roles.on_host import node, read
+from roles.on_host import gguf_metadata, node, read
 
 
 def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
@@ -18,10 +18,8 @@ def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
     while folder and not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     disk = os.statvfs(folder or "/")
-    magic = b""
-    if os.path.isfile(path) and os.access(path, os.R_OK):
-        with open(path, "rb") as file:
-            magic = file.read(4)
+    metadata = gguf_metadata(path) if os.path.isfile(path) else {}
+    architecture = metadata.get("general.architecture")
     part = node(path + ".part")
     try:
         sidecar = json.loads(read(path + ".json") or "null")
@@ -30,7 +28,10 @@ def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
     return {
         "path": path,
         "file": node(os.path.realpath(path)),
-        "is_gguf": magic == b"GGUF",
+        "is_gguf": bool(metadata),
+        "architecture": architecture,
+        "trained_context": metadata.get(f"{architecture}.context_length"),
+        "mla": f"{architecture}.attention.kv_lora_rank" in metadata,
         "sidecar": sidecar,
         "part_size": part["size"] if part else 0,
         "disk_free": disk.f_bavail * disk.f_frsize,
@@ -56,11 +57,15 @@ class Sidecar(Seen):
 
 
 class ModelSeen(Seen):
-    """`path` is absolute; sizes in bytes."""
+    """`path` is absolute; sizes in bytes. From the file's own header: `trained_context` in tokens, and whether its
+    attention is compressed (MLA)."""
 
     path: str
     file: File | None
     is_gguf: bool
+    architecture: str | None = None
+    trained_context: int | None = None
+    mla: bool = False
     sidecar: Sidecar | None
     part_size: int
     disk_free: int

@@ -51,6 +51,7 @@ def preflight(wishes: Wishes, seen: Observation) -> Decision:
     for check in (_systemd, _gpu, _places, _disk, _memory):
         refusal = refusal or check(wishes, seen)
     wanted, host = wishes.settings.service, seen[HOST]
+    refusal = refusal or reasons.unfit_model(wanted, seen[MODEL])
     for look in (reasons.privileged_port, reasons.bad_key_file):
         refusal = refusal or look(wanted, seen[SERVICE], host)
     refusal = refusal or reasons.stolen_port(wanted, seen[SERVICE])

@@ -74,7 +74,8 @@ def refused(wishes: Wishes, unit: Unit, observation: Observation) -> str | None:
     if wanted.memory_cap_required is True and (uncapped := reasons.uncapped(host)):
         return f"{uncapped}; boot with cgroup v2, or set memory_cap_required='warn'"
     return (
-        reasons.stolen_port(wanted, seen)
+        reasons.unfit_model(wanted, model)
+        or reasons.stolen_port(wanted, seen)
         or reasons.privileged_port(wanted, seen, host)
         or reasons.bad_key_file(wanted, seen, host)
     )

@@ -6,6 +6,7 @@ import itertools
 import re
 
 from roles.host import HostSeen
+from roles.model.observe import ModelSeen
 from roles.service.command import UNIT
 from roles.service.observe import ServiceSeen
 from roles.service.unit import Unit
@@ -77,6 +78,19 @@ def stolen_port(wanted: Service, seen: ServiceSeen) -> str | None:
         return None
     who = f"{holder.name} (pid {holder.pid})" if holder else "another user's process"
     return f"port={wanted.port} is taken by {who}; stop it, or set another port"
+
+
+def unfit_model(wanted: Service, model: ModelSeen) -> str | None:
+    """The sentence about settings that this model cannot have. Nothing is known of one that is still to come."""
+    name = model.path.rsplit("/", 1)[-1]
+    if model.trained_context and wanted.context > model.trained_context:
+        return f"context={wanted.context} is more than the {model.trained_context} tokens that {name} was trained for"
+    if model.mla and wanted.cache_type_k != wanted.cache_type_v:
+        return (
+            f"cache_type_k={wanted.cache_type_k!r} with cache_type_v={wanted.cache_type_v!r}: {name} has compressed"
+            " attention (MLA), and llama.cpp wants equal types for it"
+        )
+    return None
 
 
 def privileged_port(wanted: Service, seen: ServiceSeen, host: HostSeen) -> str | None:
