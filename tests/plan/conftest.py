@@ -14,7 +14,11 @@ from tests.plan import runs
 from tests.plan.runs import Run, host
 from tests.unit import hosts
 
-READY = "paddock-root-ready"
+# Scripts are on standard input, where @fake does not look: what tells them apart is their time limit.
+CLAIM, LINGER = "-k 10 120 sh -s", "-k 10 180 python3"
+TAKEN, DONE = ["taken", "", "paddock-exit 0"], ["", "paddock-exit 0"]
+REFUSED = ["paddock: root is needed and sudo refused it: sudo: a password is required", "", "paddock-exit 1"]
+HELD = ['{"who": "ann@desk", "since": "noon"}', "", "paddock-exit 0"]
 NOWHERE: dict[str, Any] = {"llama_repo": "file:///nonexistent/llama.cpp", "hub_endpoint": "http://127.0.0.1:1"}
 HUB: dict[str, Any] = {"model_path": None, "model_repo": "owner/name", "model_file": "some.gguf"}
 LOCK = {
@@ -86,12 +90,13 @@ def acting_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def acting(acting_folder: Path, tagged: dict[str, Any]) -> Run:
     """A run with -y, every command shown, on hosts of which some have trouble."""
     not_lingering = hosts.converged_answers(host={"lingers": False})
-    refused = ["sudo: a password is required", "", "paddock-exit 1"]
     machines = {
         "good": host(hosts.converged_answers()),
         "tagged": host(hosts.converged_answers(), **tagged),
-        "acts": host(not_lingering, {READY: [READY, "", "paddock-exit 0"]}),
-        "stumbles": host(not_lingering, {READY: refused}),
+        "acts": host(not_lingering, {CLAIM: TAKEN, LINGER: DONE}),
+        "stumbles": host(not_lingering, {CLAIM: TAKEN, LINGER: REFUSED}),
+        "claimed": host(not_lingering, {CLAIM: HELD}),
+        "lost": host(not_lingering, {CLAIM: TAKEN, LINGER: ["half a li"]}),
         "no-systemd": host(hosts.converged_answers(host={"systemd": False})),
         "garbage": host("Killed"),
     }

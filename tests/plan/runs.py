@@ -38,6 +38,11 @@ class Run:
         assert all(line.startswith("paddock: ") for line in lines[first:]), lines[first:]
         return lines[first:]
 
+    def last_words(self, host: str) -> list[str]:
+        """Those about one host."""
+        begin = f"paddock: @fake/{host}: "
+        return [line.removeprefix(begin) for line in self.last_lines() if line.startswith(begin)]
+
     def changes(self) -> dict[str, str]:
         """The table of detected changes: the operations with a host that would change, and all that stands there."""
         table = self.err.partition("--> Detected changes:")[2].partition("Detected changes may not")[0]
@@ -48,7 +53,7 @@ class Run:
 def host(answer: Answers | str, responses: Mapping[str, Any] | None = None, **data: Any) -> dict[str, Any]:
     """The data of a host whose probe answers this; further responses go by a part of the command."""
     line = answer if isinstance(answer, str) else json.dumps(answer)
-    scripted = {**(responses or {}), PROBE: line}
+    scripted = {**(responses or {}), PROBE: line}  # the first that fits is taken
     return {**DATA, "fake_responses": scripted, "fake_delay": 0, "fake_delay_jitter": 0, **data}
 
 

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
-from roles import overview
 from roles.benchmark import decide as benchmark
 from roles.browser import decide as browser
 from roles.llama_cpp import decide as llama_cpp
 from roles.model import decide as model
 from roles.observation import Observation
 from roles.operation import Decision
+from roles.overview import record
+from roles.overview.preflight import preflight
 from roles.packages import decide as packages
 from roles.service import decide as service
 from roles.wishes import Wishes
@@ -24,14 +25,15 @@ def in_order(wishes: Wishes, has_password: bool = True) -> dict[str, Decide]:
     """Every decision of a run, in deploy.py's order."""
     wanted = wishes.settings
     return {
-        "preflight": partial(overview.preflight, wishes),
+        "preflight": partial(preflight, wishes),
         "packages": partial(packages.installed, wanted.llama_cpp, has_password),
         "browser": partial(browser.policy_set, wanted.browser, has_password),
         "lingering": partial(service.lingering, has_password),
-        "llama_cpp": partial(llama_cpp.built, wanted.llama_cpp, wishes.commit),
+        "llama_cpp": partial(llama_cpp.built, wishes),
         "model": partial(model.present, wishes, None),
         "service": partial(service.running, wishes),
         "benchmark": partial(benchmark.measured, wishes, lambda lines: None),
+        "record": partial(record.recorded, wishes),
     }
 
 

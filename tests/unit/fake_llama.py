@@ -16,12 +16,14 @@ class FakeLlama:
         self.timings: dict[str, Any] = {}
         self.status = 200
         self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.authorizations: list[str] = []
         fake = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 fake.asked.append((self.path, body))
+                fake.authorizations.append(str(self.headers["Authorization"]))
                 answer = json.dumps(fake.answer(self.path, body)).encode()
                 self.send_response(fake.status)
                 self.send_header("Content-Length", str(len(answer)))

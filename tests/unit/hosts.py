@@ -13,9 +13,12 @@ from roles.browser.decide import TEXT
 from roles.browser.observe import BROWSERS
 from roles.host import COMMANDS
 from roles.llama_cpp.decide import wanted_release
+from roles.machine import CACHE
+from roles.machine import DATA as DATA_FOLDER
 from roles.observation import Observation
 from roles.overview import FRAGMENTS
-from roles.service.decide import wanted_unit
+from roles.overview.record import facts_of
+from roles.service.unit import wanted_unit
 from roles.wishes import ModelPin, Wishes
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -24,6 +27,7 @@ DATA: dict[str, Any] = {"llama_ref": COMMIT, "model_path": MODEL_PATH}
 HUB_DATA: dict[str, Any] = {"llama_ref": COMMIT, "model_repo": "owner/name", "model_file": "some.gguf"}
 PIN = ModelPin("owner/name", "some.gguf", "c" * 40, 12_000_000_000, "d" * 64, "https://hub.test/some.gguf")
 ROOM = 500 << 30  # bytes free on a disk that is no worry
+KERNEL = "6.12.48-amd64"
 
 Answers = dict[str, dict[str, Any]]
 
@@ -53,21 +57,25 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "memory_available": 30 << 30,
             "cpus": 8,
             "disk_free": ROOM,
+            "certificates": False,
             "commands": dict.fromkeys(COMMANDS),
         },
+        "machine": machine(),
+        "gpu": nvidia(),
         "llama_cpp": {
             "releases": {},
-            "compiler": "",
+            "compilers": {},
             "libc": "glibc 2.41",
             "cpu_flags": ["avx2", "fma"],
             "toolkits": {},
-            "nvidia_smi": None,
-            "nvidia_device": False,
         },
         "model": {
             "path": MODEL_PATH,
             "file": {"kind": "file", "mode": 0o644, "uid": 1000, "size": 12_000_000_000, "mtime_ns": 1},
             "is_gguf": True,
+            "architecture": "qwen3moe",
+            "trained_context": 262144,
+            "mla": False,
             "sidecar": None,
             "part_size": 0,
             "disk_free": ROOM,
@@ -77,12 +85,63 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "unit": None,
             "properties": {"ActiveState": "inactive", "MainPID": "0", "NeedDaemonReload": "no"},
             "running_stamp": None,
+            "proved": None,
+            "key_file": None,
+            "first_port": 1024,
             "port_taken": False,
             "port_holder": None,
         },
         "benchmark": {"last": None},
+        "record": {"facts": None},
     }
     return changed(answers, changes)
+
+
+def machine(**place: Any) -> dict[str, Any]:
+    """A plain PC; `place` changes the disk that Paddock writes to."""
+    disk = {
+        "free": ROOM,
+        "inodes_free": 1 << 24,
+        "type": "ext4",
+        "noexec": False,
+        "read_only": False,
+        "writable": True,
+        **place,
+    }
+    return {
+        "kernel": KERNEL,
+        "kernel_newest": KERNEL,
+        "cpu": "AMD Ryzen 5 7535HS",
+        "cores": 6,
+        "swap": 0,
+        "zram": 0,
+        "systemd_version": 257,
+        "oomd": False,
+        "secure_boot": None,
+        "selinux": None,
+        "user_namespaces": True,
+        "places": {DATA_FOLDER: disk, CACHE: disk},
+    }
+
+
+def nvidia(*cards: tuple[str, str], driver: str = "580.119.02", used: int = 750) -> dict[str, Any]:
+    """What a healthy driver tells of cards by name and compute capability; without any there is no driver."""
+    rows = [
+        f"{at}, GPU-{at:08}, {capability}, {driver}, 6144, {used}, 4, 4, 8, 8, [N/A], Enabled, {name}"
+        for at, (name, capability) in enumerate(cards)
+    ]
+    version = driver if cards else None
+    return {
+        "cards": [{"address": f"0000:0{at}:00.0", "power": "active"} for at in range(len(cards))],
+        "loaded": version,
+        "libraries": {"libcuda.so.1": version, "libnvidia-ml.so.1": version},
+        "kernel": KERNEL,
+        "kernel_newest": KERNEL,
+        "modules": {KERNEL: version} if cards else {},
+        "nodes": ["nvidia0", "nvidiactl", "nvidia-uvm"] if cards else [],
+        "table": {"rc": 0, "out": "".join(row + "\n" for row in rows), "err": ""} if cards else None,
+        "xml": None,
+    }
 
 
 def browsers(installed: bool = True, managed: bool = False, **fields: Any) -> dict[str, Any]:
@@ -113,22 +172,24 @@ def converged_answers(wanted: Wishes | None = None, **changes: dict[str, Any]) -
     wanted = wanted or wishes()
     answers = bare_answers(
         host={
+            "certificates": True,
             "commands": {name: f"/usr/bin/{name}" for name in COMMANDS},
             "user_manager": True,
             "lingers": True,
             "memory_capped": True,
         },
-        llama_cpp={"compiler": "14.2.0"},
+        llama_cpp={"compilers": {"/usr/bin/g++": "14.2.0"}},
         browser=browsers(managed=True),
     )
     if wanted.model:
         file = {"kind": "file", "mode": 0o644, "uid": 1000, "size": PIN.size, "mtime_ns": 7}
         sidecar = {"sha256": PIN.sha256, "size": PIN.size, "mtime_ns": 7}
         answers["model"] |= {"file": file, "sidecar": sidecar}
-    release = wanted_release(wanted.settings.llama_cpp, COMMIT, parsed(answers))
+    release = wanted_release(wanted, parsed(answers))
     answers["llama_cpp"]["releases"] = {release.key: release.stamp}
     answers["service"] = running_service(wanted, answers)
     answers["benchmark"] = {"last": figures(wanted, answers["service"]["running_stamp"])}
+    answers["record"] = {"facts": facts_of(wanted, parsed(answers)).model_dump()}
     return changed(answers, changes)
 
 
@@ -146,6 +207,9 @@ def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
             "MemorySwapMax": str(unit.swap_max),
         },
         "running_stamp": unit.stamp,
+        "proved": unit.stamp,
+        "key_file": None,
+        "first_port": 1024,
         "port_taken": True,
         "port_holder": {"pid": 4711, "name": "llama-server"},
     }
@@ -159,6 +223,8 @@ def figures(wanted: Wishes, stamp: str) -> dict[str, Any]:
         "time": "2026-01-01T00:00:00Z",
         "stamp": stamp,
         "config": "some",
+        "driver": None,
+        "kernel": KERNEL,
         "tokens": wanted.settings.benchmark.benchmark_tokens,
         "rows": [{"n_depth": depth, "pp": 600.0 if depth else None, "tg": 22.4} for depth in depths],
         "peak_vram_mib": None,

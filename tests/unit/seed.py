@@ -36,7 +36,7 @@ SETTINGS: dict[str, Any] = {
     "service_memory_max": "24G",
 }
 
-RTX_3050 = "NVIDIA GeForce RTX 3050 6GB Laptop GPU, 8.6, 6144, 750, 580.119.02\n"
+RTX_3050 = ("NVIDIA GeForce RTX 3050 6GB Laptop GPU", "8.6")
 
 
 def wishes(**changes: Any) -> Wishes:
@@ -44,11 +44,10 @@ def wishes(**changes: Any) -> Wishes:
 
 
 def laptop_answers(**changes: dict[str, Any]) -> Answers:
-    """The laptop before its first run, with a driver that answers and Arch's CUDA."""
+    """The laptop before its first run, with a driver that answers, a compiler and Arch's CUDA."""
     arch = {"os_id": "cachyos", "os_like": "arch", "os_name": "CachyOS", "cpus": 12}
-    gpu = {"nvidia_smi": {"rc": 0, "out": RTX_3050, "err": ""}, "nvidia_device": True}
-    cuda = {"toolkits": {"/opt/cuda/bin/nvcc": "13.2"}, "compiler": "15.2.1"}
-    return hosts.changed(hosts.bare_answers(host=arch, llama_cpp={**gpu, **cuda}), changes)
+    cuda = {"toolkits": {"/opt/cuda/bin/nvcc": {"version": "13.2"}}, "compilers": {"/usr/bin/g++": "15.2.1"}}
+    return hosts.changed(hosts.bare_answers(host=arch, llama_cpp=cuda, gpu=hosts.nvidia(RTX_3050)), changes)
 
 
 def pairs(words: list[str]) -> set[tuple[str, str]]:

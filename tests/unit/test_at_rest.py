@@ -17,9 +17,10 @@ from tests.unit.deciding import at_rest, in_order, resting
 DRIFTED: dict[str, Any] = {
     "host": {"commands": {}, "lingers": False},
     "browser": hosts.browsers(),
-    "llama_cpp": {"compiler": "15.1.0"},
+    "llama_cpp": {"compilers": {"/usr/bin/g++": "15.1.0"}},
+    "machine": {"kernel": "6.13.0"},
 }
-NO_TOOLKIT = {"toolkits": {}, "compiler": ""}
+NO_TOOLKIT: dict[str, Any] = {"toolkits": {}, "compilers": {}}
 NO_MODEL = {"file": None, "is_gguf": False}
 HALF_A_MODEL = {**NO_MODEL, "part_size": 6_000_000_000}
 PORTABLE: dict[str, Any] = {"llama_cmake_args": ["GGML_NATIVE=OFF", "GGML_AVX2=ON"]}
@@ -74,7 +75,7 @@ def test_on_a_bare_host_every_role_that_can_acts() -> None:
         decision = decide(seen)
         acts += [name] if decision.steps else []
         seen = decision.after
-    assert acts == ["packages", "browser", "lingering", "llama_cpp", "model", "service", "benchmark"]
+    assert acts == ["packages", "browser", "lingering", "llama_cpp", "model", "service", "benchmark", "record"]
 
 
 @pytest.mark.parametrize("wanted", [hosts.wishes(), hosts.wishes(hosts.HUB_DATA), hosts.wishes(**RPC)])

@@ -13,6 +13,7 @@ from roles.benchmark.observe import BENCHMARK, Result
 from roles.service.observe import SERVICE
 from tests.unit import hosts, seed
 from tests.unit.deciding import Decide, acting, reasons, refusal, resting
+from tests.unit.programs import definitions
 
 FIGURES: dict[str, Any] = {
     "time": "2026-11-30T12:00:00Z",
@@ -43,11 +44,11 @@ def last(**fields: Any) -> dict[str, Any]:
     [
         (measured(), {"benchmark": {"last": None}}, "nothing measured yet"),
         (measured(), {"benchmark": last(stamp="0" * 16)}, "what is served changed"),
-        (measured(context=65536), {}, "what is served changed"),
-        (measured(), {"llama_cpp": {"compiler": "15.1.0"}}, "what is served changed"),
         (measured(benchmark_depths=[0, 2048, 8192]), {}, "other depths"),
         (measured(benchmark_depths=[2048, 0]), {}, "other depths"),
         (measured(benchmark_tokens=128), {}, "another number of tokens"),
+        (measured(), {"benchmark": last(driver="580.119.02")}, "driver 580.119.02 -> none"),
+        (measured(), {"machine": {"kernel": "6.13.0"}}, f"kernel {hosts.KERNEL} -> 6.13.0"),
     ],
 )
 def test_why_it_is_measured(decide: Decide, changes: dict[str, Any], why: str) -> None:
@@ -57,11 +58,21 @@ def test_why_it_is_measured(decide: Decide, changes: dict[str, Any], why: str) -
 
 
 def test_no_depths_are_no_benchmark() -> None:
-    resting(measured(benchmark_depths=[]), hosts.bare())
+    resting(measured(benchmark_depths=[]), hosts.converged(benchmark={"last": None}))
+
+
+def test_what_somebody_stopped_is_not_measured() -> None:
+    properties = {**hosts.converged_answers()["service"]["properties"], "LoadState": "masked"}
+    resting(measured(), hosts.converged(service={"properties": properties}, benchmark={"last": None}))
+
+
+@pytest.mark.parametrize("data", [{"context": 65536}, {"llama_cmake_args": ["GGML_LTO=ON"]}])
+def test_figures_of_something_else_than_what_is_wanted_are_not_taken(data: dict[str, Any]) -> None:
+    assert "run the service role too" in refusal(measured(**data), hosts.converged())
 
 
 def test_what_cannot_be_built_cannot_be_measured() -> None:
-    assert "a CUDA toolkit is needed" in refusal(measured(backend="cuda"), hosts.bare())
+    assert "a CUDA toolkit is needed" in refusal(measured(backend="cuda"), hosts.converged())
 
 
 def test_the_runner_is_told_what_is_served_and_what_is_wanted() -> None:
@@ -71,12 +82,21 @@ def test_the_runner_is_told_what_is_served_and_what_is_wanted() -> None:
     assert json.loads(step.script.args[0]) == {
         "unit": "paddock-llama-server.service",
         "url": "http://127.0.0.1:8091",
+        "key_file": "",
         "stamp": seen[SERVICE].running_stamp,
         "config": "Flint-abliterated-Mix-12G, fit, KV f16",
         "depths": [0, 2048],
         "tokens": 64,
+        "driver": None,
+        "kernel": hosts.KERNEL,
         "history": "~/.local/share/paddock/benchmarks.jsonl",
     }
+
+
+@pytest.mark.parametrize("depths", [[0], [0, 2048], [0, 32768, 102400, 120832]])
+def test_the_limit_of_a_run_has_room_for_every_figures_own(depths: list[int]) -> None:
+    wanted = hosts.wishes(context=131072, benchmark_depths=depths).settings.benchmark
+    assert decide.limit(wanted) > sum(600 + depth / definitions("benchmark/on_host.py").SLOWEST for depth in depths)
 
 
 @pytest.mark.parametrize(

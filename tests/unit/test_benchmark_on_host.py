@@ -105,7 +105,8 @@ def test_a_host_without_nvidia_smi_has_no_peak(tmp_path: Path, monkeypatch: pyte
 
 
 def smoke(systemd: FakeSystemd, url: str, **changes: Any) -> subprocess.CompletedProcess[str]:
-    """The whole program, as on a host."""
+    """The whole program, as on a host that was claimed for this run."""
+    (systemd.home / "data").mkdir(exist_ok=True)
     wire = {
         "unit": "paddock-llama-server.service",
         "url": url,
@@ -114,6 +115,9 @@ def smoke(systemd: FakeSystemd, url: str, **changes: Any) -> subprocess.Complete
         "depths": [0, 2048],
         "tokens": 32,
         "history": "~/data/benchmarks.jsonl",
+        "key_file": "",
+        "driver": None,
+        "kernel": "6.12.48-amd64",
         **changes,
     }
     return local.run(Script(TEXT, (json.dumps(wire),), python=True), **systemd.env)
@@ -121,7 +125,7 @@ def smoke(systemd: FakeSystemd, url: str, **changes: Any) -> subprocess.Complete
 
 def test_a_run_prints_its_result_and_appends_it_to_the_history(systemd: FakeSystemd, llama: FakeLlama) -> None:
     history = systemd.home / "data/benchmarks.jsonl"
-    history.parent.mkdir()
+    history.parent.mkdir(exist_ok=True)
     history.write_text('{"schema": 1, "to')
     done = smoke(systemd, llama.url)
     assert (done.returncode, done.stderr) == (0, "")
@@ -149,6 +153,25 @@ def test_the_first_figure_is_thrown_away(systemd: FakeSystemd, llama: FakeLlama)
     ]
 
 
+@pytest.mark.parametrize(("keys", "header"), [("# mine\n\nfirst \nsecond\n", "Bearer first"), (None, "Bearer none")])
+def test_the_first_api_key_goes_to_the_server_in_a_header(
+    systemd: FakeSystemd, llama: FakeLlama, keys: str | None, header: str
+) -> None:
+    path = systemd.home / "keys"
+    if keys is not None:
+        path.write_text(keys)
+    done = smoke(systemd, llama.url, key_file=str(path) if keys is not None else "", depths=[0])
+    assert done.returncode == 0, done.stderr
+    assert set(llama.authorizations) == {header}
+
+
+def test_a_proxy_of_the_users_is_not_asked(
+    systemd: FakeSystemd, llama: FakeLlama, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert smoke(systemd, llama.url, depths=[0]).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("status", "timings", "sentence"),
     [
@@ -164,7 +187,7 @@ def test_a_run_that_failed_leaves_no_line(
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("paddock: ")
     assert sentence in done.stderr
-    assert not (systemd.home / "data").exists()
+    assert list((systemd.home / "data").iterdir()) == []
 
 
 def test_a_server_that_is_not_there_is_told(systemd: FakeSystemd) -> None:

@@ -1,4 +1,4 @@
-"""What is built with and for, by the host's GPUs, toolkits and settings."""
+"""What is built with and for, by the host's GPUs and the settings."""
 
 from __future__ import annotations
 
@@ -6,156 +6,124 @@ from typing import Any
 
 import pytest
 
+from roles.gpu.classify import classify
+from roles.gpu.observe import GPU
 from roles.llama_cpp import cmake
-from roles.llama_cpp.observe import LLAMA_CPP, LlamaCppSeen
-from roles.settings import LlamaCpp
-from tests.unit import hosts
+from roles.llama_cpp.cuda import CannotBuild
+from roles.observation import Observation
+from tests.unit import hosts, seed
+from tests.unit.seed import RTX_3050
 
-COMMA = "NVIDIA RTX 4000, SFF Ada, 8.9, 20475, 3, 580.119.02"
-RTX_3050 = "NVIDIA GeForce RTX 3050 6GB Laptop GPU, 8.6, 6144, 750, 580.119.02"
-RTX_5090 = "NVIDIA GeForce RTX 5090, 12.0, 32607, 0, 580.119.02"
-TOOLKITS = {"/opt/cuda/bin/nvcc": "13.2", "/usr/local/cuda-12.4/bin/nvcc": "12.4", "/usr/bin/nvcc": "9.2"}
-NO_DRIVER = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\nMake sure that it runs.\n"
-MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.119\n"
-
-
-def wanted(**data: Any) -> LlamaCpp:
-    return hosts.wishes(**data).settings.llama_cpp
+RPC = ["127.0.0.1:50052"]
+HUNG = {"rc": None, "out": "", "err": "no answer within 10 s"}
+MISMATCH = {
+    "rc": 18,
+    "out": "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.1\n",
+}
+HEALTHY = hosts.nvidia(RTX_3050)
 
 
-def seen(*gpus: str, **fields: Any) -> LlamaCppSeen:
-    """A host with these rows of nvidia-smi; without any it has no nvidia-smi either."""
-    smi = {"rc": 0, "out": "".join(row + "\n" for row in gpus), "err": ""} if gpus else None
-    answer = {"nvidia_smi": smi, "nvidia_device": bool(gpus), "compiler": "14.2.0", **fields}
-    return hosts.bare(llama_cpp=answer)[LLAMA_CPP]
+def backend(wanted: str, gpu: dict[str, Any]) -> str:
+    data = hosts.wishes(backend=wanted, rpc_servers=RPC if wanted == "rpc" else [])
+    return cmake.backend(data.settings.llama_cpp, classify(hosts.bare(gpu=gpu)[GPU]))
 
 
-def answered(rc: int | None, out: str = "", err: str = "", device: bool = False) -> LlamaCppSeen:
-    return seen(nvidia_smi={"rc": rc, "out": out, "err": err}, nvidia_device=device)
+def arguments(data: dict[str, Any] | None = None, seen: Observation | None = None) -> tuple[str, ...]:
+    wanted = hosts.wishes(**(data or {}))
+    return cmake.arguments(wanted.settings, hosts.COMMIT, seen or hosts.converged())
 
 
-@pytest.mark.parametrize(
-    ("backend", "host", "expected"),
-    [
-        ("auto", seen(RTX_3050), "cuda"),
-        ("auto", seen(RTX_3050, RTX_5090), "cuda"),
-        ("auto", seen(), "cpu"),
-        ("auto", answered(0), "cpu"),
-        ("auto", answered(9, NO_DRIVER), "cpu"),
-        ("auto", answered(6, "No devices were found\n"), "cpu"),
-        ("cpu", seen(RTX_3050), "cpu"),
-        ("cpu", answered(18, MISMATCH, device=True), "cpu"),
-        ("cuda", seen(), "cuda"),
-        ("rpc", seen(RTX_3050), "rpc"),
-    ],
-)
-def test_auto_is_cuda_where_a_gpu_answers_and_otherwise_cpu(backend: str, host: LlamaCppSeen, expected: str) -> None:
-    servers = ["127.0.0.1:50052"] if backend == "rpc" else []
-    assert cmake.backend(wanted(backend=backend, rpc_servers=servers), host) == expected
+def laptop(**changes: dict[str, Any]) -> Observation:
+    return hosts.parsed(seed.laptop_answers(**changes))
 
 
 @pytest.mark.parametrize(
-    ("host", "told"),
+    ("wanted", "gpu", "expected"),
     [
-        (answered(18, MISMATCH), "Driver/library version mismatch"),
-        (answered(18, MISMATCH, device=True), "Driver/library version mismatch"),
-        (answered(9, NO_DRIVER, device=True), "couldn't communicate with the NVIDIA driver"),
-        (answered(6, "No devices were found\n", device=True), "No devices were found"),
-        (answered(None, err="Command 'nvidia-smi' timed out after 10 seconds"), "timed out after 10 seconds"),
-        (answered(None, err="Command 'nvidia-smi' timed out after 10 seconds", device=True), "timed out"),
-        (seen(nvidia_device=True), "nvidia-smi is not installed"),
+        ("auto", HEALTHY, "cuda"),
+        ("auto", hosts.nvidia(RTX_3050, ("RTX 5090", "12.0")), "cuda"),
+        ("auto", hosts.nvidia(), "cpu"),
+        ("cpu", HEALTHY, "cpu"),
+        ("cpu", {**HEALTHY, "table": MISMATCH}, "cpu"),
+        ("cuda", hosts.nvidia(), "cuda"),
+        ("rpc", HEALTHY, "rpc"),
     ],
 )
-def test_a_gpu_that_does_not_answer_is_never_taken_for_none(host: LlamaCppSeen, told: str) -> None:
-    with pytest.raises(cmake.CannotBuild, match="there is an NVIDIA GPU, but the driver does not answer") as caught:
-        cmake.backend(wanted(), host)
+def test_auto_is_cuda_where_a_gpu_answers_and_cpu_where_there_is_none(
+    wanted: str, gpu: dict[str, Any], expected: str
+) -> None:
+    assert backend(wanted, gpu) == expected
+
+
+@pytest.mark.parametrize(
+    ("gpu", "told"),
+    [
+        ({**HEALTHY, "table": MISMATCH}, "of different versions"),
+        ({**HEALTHY, "table": HUNG}, "nvidia-smi hangs"),
+        ({**HEALTHY, "table": {"rc": 9, "out": "NVIDIA-SMI has failed because ...\n"}}, "cannot reach it"),
+        ({**HEALTHY, "table": {"rc": 6, "out": "No devices were found\n"}}, "finds no GPU that works"),
+        ({**HEALTHY, "loaded": None, "table": {"rc": 9, "out": ""}}, "kernel module is not loaded"),
+        ({**HEALTHY, "table": None}, "nvidia-smi is not installed"),
+    ],
+)
+def test_a_gpu_that_does_not_answer_is_never_taken_for_none(gpu: dict[str, Any], told: str) -> None:
+    with pytest.raises(CannotBuild) as caught:
+        backend("auto", gpu)
     assert told in str(caught.value)
+    assert str(caught.value).endswith(". Mend it, or set backend='cpu'")
     assert "\n" not in str(caught.value)
 
 
-def test_the_newest_toolkit_is_taken_wherever_it_is() -> None:
-    for order in (TOOLKITS, dict(reversed(TOOLKITS.items()))):
-        tools = cmake.toolkit(wanted(), seen(RTX_3050, toolkits=order))
-        assert (tools.root, tools.version) == ("/opt/cuda", "13.2")
-
-
-def test_versions_of_toolkits_are_compared_as_numbers() -> None:
-    host = seen(RTX_3050, toolkits={"/usr/local/cuda-9.2/bin/nvcc": "9.2", "/usr/local/cuda-12.10/bin/nvcc": "12.10",
-                                    "/usr/local/cuda-12.9/bin/nvcc": "12.9"})  # fmt: skip
-    assert cmake.toolkit(wanted(), host).version == "12.10"
-
-
-@pytest.mark.parametrize("named", ["/usr/local/cuda-12.4", "/usr/local/cuda-12.4/"])
-def test_a_named_toolkit_is_taken_although_it_is_older(named: str) -> None:
-    assert cmake.toolkit(wanted(cuda_toolkit=named), seen(RTX_3050, toolkits=TOOLKITS)).version == "12.4"
-
-
-@pytest.mark.parametrize(
-    ("data", "host", "sentence"),
-    [
-        ({}, seen(RTX_3050), "a CUDA toolkit is needed and none was found"),
-        ({"cuda_toolkit": "/srv/cuda"}, seen(RTX_3050, toolkits=TOOLKITS), "/srv/cuda has no bin/nvcc"),
-        ({"backend": "cuda"}, seen(toolkits=TOOLKITS), "no GPU tells its compute capability; set cuda_architectures"),
-    ],
-)
-def test_what_a_cuda_build_lacks_is_told(data: dict[str, Any], host: LlamaCppSeen, sentence: str) -> None:
-    with pytest.raises(cmake.CannotBuild, match=sentence):
-        cmake.arguments(wanted(**data), host, hosts.COMMIT)
-
-
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ([RTX_3050], "86-real"),
-        ([RTX_3050, RTX_3050], "86-real"),
-        ([RTX_5090, RTX_3050], "120-real;86-real"),
-        ([RTX_3050, RTX_5090], "120-real;86-real"),
-        ([COMMA], "89-real"),
-    ],
-)
-def test_each_gpu_is_built_for_once_in_an_order_that_does_not_depend_on_theirs(rows: list[str], expected: str) -> None:
-    assert cmake.architectures(wanted(), seen(*rows)) == expected
-
-
-def test_named_architectures_are_taken_as_they_are() -> None:
-    assert cmake.architectures(wanted(cuda_architectures="75;86-real"), seen(RTX_5090)) == "75;86-real"
-
-
-def test_the_name_of_a_gpu_may_hold_commas() -> None:
-    (gpu,) = seen(COMMA).gpus
-    assert gpu.name == "NVIDIA RTX 4000, SFF Ada"
-    assert (gpu.compute_cap, gpu.memory_total, gpu.memory_used, gpu.driver) == ("8.9", 20475, 3, "580.119.02")
-
-
-def test_lines_of_nvidia_smi_that_are_no_gpu_are_passed_over() -> None:
-    assert [gpu.name for gpu in seen("warning: something", RTX_3050, "").gpus] == [
-        "NVIDIA GeForce RTX 3050 6GB Laptop GPU"
-    ]
-
-
-def test_a_cuda_build_names_compiler_toolkit_and_architectures() -> None:
-    arguments = cmake.arguments(wanted(), seen(RTX_3050, toolkits=TOOLKITS), hosts.COMMIT)
+def test_a_cuda_build_names_compilers_toolkit_and_architectures() -> None:
     assert {
+        "CMAKE_C_COMPILER=/usr/bin/gcc",
+        "CMAKE_CXX_COMPILER=/usr/bin/g++",
         "GGML_CUDA=ON",
         "CMAKE_CUDA_COMPILER=/opt/cuda/bin/nvcc",
         "CUDAToolkit_ROOT=/opt/cuda",
         "CMAKE_CUDA_ARCHITECTURES=86-real",
-    } <= set(arguments)
+        "CMAKE_CUDA_HOST_COMPILER=/usr/bin/g++",
+    } <= set(arguments(seen=laptop()))
+
+
+def test_a_toolkit_that_does_not_take_the_newest_compiler_gets_an_older_one_for_itself_alone() -> None:
+    both = {"compilers": {"/usr/bin/g++": "15.2.1", "/usr/bin/g++-14": "14.2.0"}}
+    toolkits = {"toolkits": {"/opt/cuda/bin/nvcc": {"version": "13.2", "gcc_max": 14}}}
+    found = arguments(seen=laptop(llama_cpp={**both, **toolkits}))
+    assert "CMAKE_CUDA_HOST_COMPILER=/usr/bin/g++-14" in found
+    assert "CMAKE_CXX_COMPILER=/usr/bin/g++" in found
 
 
 @pytest.mark.parametrize(
-    ("data", "host"),
-    [({}, seen()), ({"backend": "cpu"}, seen(RTX_3050)), ({"backend": "rpc", "rpc_servers": ["localhost:1"]}, seen())],
+    ("data", "needed"),
+    [
+        ({}, False),
+        ({"cache_type_k": "q4_0", "cache_type_v": "q4_0"}, False),
+        ({"cache_type_k": "q8_0", "cache_type_v": "q4_0"}, True),
+        ({"cache_type_k": "q5_1", "cache_type_v": "q5_1"}, True),
+    ],
 )
-def test_no_other_build_has_anything_of_cuda(data: dict[str, Any], host: LlamaCppSeen) -> None:
-    arguments = cmake.arguments(wanted(**data), host, hosts.COMMIT)
-    assert not [argument for argument in arguments if "CUDA" in argument]
-    assert ("GGML_RPC=ON" in arguments) == ("rpc_servers" in data)
+def test_kernels_for_an_uncommon_cache_are_built_only_where_it_is_wanted(data: dict[str, Any], needed: bool) -> None:
+    assert ("GGML_CUDA_FA_ALL_QUANTS=ON" in arguments(data, laptop())) is needed
+
+
+def test_a_cache_type_that_cuda_has_no_kernel_for_is_refused_there_and_only_there() -> None:
+    with pytest.raises(CannotBuild, match="cache_type_v: 'iq4_nl' has no CUDA kernel"):
+        arguments({"cache_type_v": "iq4_nl"}, laptop())
+    assert "GGML_CUDA=ON" not in arguments({"cache_type_v": "iq4_nl"})
+
+
+@pytest.mark.parametrize("data", [{}, {"backend": "cpu"}, {"backend": "rpc", "rpc_servers": RPC}])
+def test_no_other_build_has_anything_of_cuda(data: dict[str, Any]) -> None:
+    found = arguments(data, laptop() if data else hosts.converged())
+    assert not [argument for argument in found if "CUDA" in argument]
+    assert ("GGML_RPC=ON" in found) == ("rpc_servers" in data)
 
 
 def test_the_process_behind_rpc_is_built_for_rpc_alone() -> None:
-    assert "ggml-rpc-server" in cmake.targets(wanted(backend="rpc", rpc_servers=["localhost:1"]))
-    assert "ggml-rpc-server" not in cmake.targets(wanted())
+    rpc = hosts.wishes(backend="rpc", rpc_servers=RPC).settings.llama_cpp
+    assert "ggml-rpc-server" in cmake.targets(rpc)
+    assert "ggml-rpc-server" not in cmake.targets(hosts.wishes().settings.llama_cpp)
 
 
 @pytest.mark.parametrize(
@@ -171,12 +139,12 @@ def test_the_process_behind_rpc_is_built_for_rpc_alone() -> None:
     ],
 )
 def test_only_a_tag_of_upstreams_form_tells_the_build_number(ref: str, number: str | None) -> None:
-    arguments = cmake.arguments(wanted(llama_ref=ref), seen(), hosts.COMMIT)
-    numbers = [argument for argument in arguments if argument.startswith("LLAMA_BUILD_NUMBER=")]
+    found = arguments({"llama_ref": ref})
+    numbers = [argument for argument in found if argument.startswith("LLAMA_BUILD_NUMBER=")]
     assert numbers == ([f"LLAMA_BUILD_NUMBER={number}"] if number else [])
-    assert "LLAMA_BUILD_COMMIT=012345678" in arguments
+    assert "LLAMA_BUILD_COMMIT=012345678" in found
 
 
 def test_the_inventorys_own_arguments_come_last() -> None:
-    arguments = cmake.arguments(wanted(llama_cmake_args=["GGML_NATIVE=OFF", "GGML_AVX2=ON"]), seen(), hosts.COMMIT)
-    assert arguments[-2:] == ("GGML_NATIVE=OFF", "GGML_AVX2=ON")
+    found = arguments({"llama_cmake_args": ["GGML_NATIVE=OFF", "GGML_AVX2=ON"]})
+    assert found[-2:] == ("GGML_NATIVE=OFF", "GGML_AVX2=ON")

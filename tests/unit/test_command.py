@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from roles.service import command
-from roles.service.decide import wanted_unit
+from roles.service.unit import wanted_unit
 from roles.settings import Service
 from tests.unit import hosts, seed
 
@@ -23,8 +23,8 @@ def arguments(device: bool = True, rpc: tuple[str, ...] = (), **data: Any) -> li
     return command.arguments(service(**data), MODEL, rpc, device)
 
 
-def text(memory_max: int = 1 << 30, identity: str = "", **data: Any) -> str:
-    return command.unit_text(service(**data), ["/bin/llama-server", "-m", MODEL], "some.gguf", memory_max, identity)
+def text(memory_max: int = 3 << 30, swap_max: int = 0, identity: str = "") -> str:
+    return command.unit_text(["/bin/llama-server", "-m", MODEL], "some.gguf", memory_max, swap_max, identity)
 
 
 def test_the_seeds_settings_render_every_option_of_its_final_command() -> None:
@@ -103,15 +103,22 @@ def test_no_option_is_given_twice() -> None:
     assert len(options) == len(set(options))
 
 
-def test_an_automatic_cap_is_written_in_bytes_and_an_explicit_one_as_it_was_given() -> None:
-    assert "\nMemoryMax=1073741824\n" in text()
-    assert "\nMemoryMax=3G\n" in text(service_memory_max="3G")
-    assert "\nMemorySwapMax=1G\n" in text(service_memory_swap_max="1G")
-
-
 @pytest.mark.parametrize(
-    "other", [text(identity="another model"), text(memory_max=2 << 30), text(service_memory_swap_max="1G")]
+    ("size", "shown"),
+    [(0, "0"), (24 << 30, "24G"), (22414 << 20, "22414M"), (1 << 20, "1M"), (12345, "12345")],
 )
+def test_a_limit_is_written_as_people_would(size: int, shown: str) -> None:
+    assert f"\nMemoryMax={shown}\n" in text(memory_max=size)
+    assert f"\nMemorySwapMax={shown}\n" in text(swap_max=size)
+
+
+def test_a_file_of_api_keys_is_named_and_read_by_the_server_itself() -> None:
+    words = command.arguments(service(), MODEL, (), device=False, key_file="/home/dev/keys")
+    assert words[words.index("--api-key-file") + 1] == "/home/dev/keys"
+    assert "--api-key-file" not in arguments()
+
+
+@pytest.mark.parametrize("other", [text(identity="another model"), text(memory_max=2 << 30), text(swap_max=1 << 30)])
 def test_the_stamp_changes_with_everything_the_process_is_made_of(other: str) -> None:
     assert command.stamp_of(other) != command.stamp_of(text())
 

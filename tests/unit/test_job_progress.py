@@ -48,7 +48,7 @@ def progress(tmp_path: Path, clock: Clock) -> Follow:
     ("log", "line"),
     [
         ("", "1:05"),
-        ("fetching abc from https://git.test\n", "1:05"),
+        ("fetching abc from https://git.test\n", "1:05, fetching abc from https://git.test"),
         ("[1/226] Building CXX object a/b/ggml.cpp.o\n", "1 of 226, 0 %, 1:05, ggml.cpp.o"),
         ("[1/4] Building a.o\n[2/4] Building b.o\n", "2 of 4, 50 %, 1:05, b.o"),
         ("[4/4] Linking CXX executable bin/llama-server\n", "4 of 4, 100 %, 1:05, llama-server"),

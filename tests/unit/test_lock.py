@@ -17,13 +17,13 @@ def path(tmp_path: Path) -> Path:
 
 def test_what_was_put_is_there_in_the_next_run(path: Path) -> None:
     lock = Lock(path)
-    assert lock.get("llama_cpp", "repo b1") is None
+    assert lock.get("llama_cpp", "repo b1", str) is None
     lock.put("llama_cpp", "repo b1", "f" * 40)
     lock.put("model", "owner/name main some.gguf", {"size": 5})
     lock.save()
     again = Lock(path)
-    assert again.get("llama_cpp", "repo b1") == "f" * 40
-    assert again.get("model", "owner/name main some.gguf") == {"size": 5}
+    assert again.get("llama_cpp", "repo b1", str) == "f" * 40
+    assert again.get("model", "owner/name main some.gguf", dict[str, int]) == {"size": 5}
 
 
 def test_the_file_says_whose_it_is_and_how_to_update(path: Path) -> None:
@@ -36,7 +36,7 @@ def test_the_file_says_whose_it_is_and_how_to_update(path: Path) -> None:
 
 def test_an_entry_that_a_person_deleted_is_resolved_anew(path: Path) -> None:
     path.write_text("llama_cpp:\n  repo b1: aaaa\n")
-    assert Lock(path).get("llama_cpp", "repo b2") is None
+    assert Lock(path).get("llama_cpp", "repo b2", str) is None
 
 
 def test_nothing_is_written_where_nothing_was_resolved(path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_writer_that_dies_leaves_the_old_file_whole(path: Path, monkeypatch: p
         lock.save()
     draft = {"llama_cpp": {"repo b1": "aaaa", "repo b2": "bbbb"}}
     assert seen == [(path.parent, draft, "llama_cpp: {repo b1: aaaa}\n")], "the draft was whole, and on the same disk"
-    assert Lock(path).get("llama_cpp", "repo b1") == "aaaa"
+    assert Lock(path).get("llama_cpp", "repo b1", str) == "aaaa"
 
 
 def test_saving_leaves_no_draft(path: Path) -> None:
@@ -103,10 +103,17 @@ def test_a_file_that_is_no_lock_is_refused_in_one_line(path: Path, content: byte
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("value", ["5", "[a]", "{size: 5}"])
+def test_an_entry_that_somebody_broke_is_told_by_its_name(path: Path, value: str) -> None:
+    path.write_text(f"llama_cpp: {{repo b1: {value}}}\n")
+    with pytest.raises(LockError, match="the entry 'repo b1' under llama_cpp is not whole; delete it"):
+        Lock(path).get("llama_cpp", "repo b1", str)
+
+
 @pytest.mark.parametrize("content", ["", "# only a comment\n", "{}\n"])
 def test_an_empty_file_is_an_empty_lock(path: Path, content: str) -> None:
     path.write_text(content)
-    assert Lock(path).get("llama_cpp", "repo b1") is None
+    assert Lock(path).get("llama_cpp", "repo b1", str) is None
 
 
 def test_a_folder_in_its_place_is_refused(path: Path) -> None:

@@ -15,11 +15,13 @@ import pytest
 
 from roles import on_host
 from roles.benchmark.observe import look_at_benchmark
-from roles.llama_cpp import cmake
+from roles.gpu.classify import Nvidia
+from roles.llama_cpp import cuda
 from roles.llama_cpp.observe import LLAMA_CPP, LlamaCppSeen, look_at_llama_cpp
 from roles.model.observe import ModelSeen, look_at_model
 from roles.service.observe import look_at_service
 from tests.unit import hosts, local
+from tests.unit.test_gguf import write
 
 UNIT = "paddock-llama-server.service"
 
@@ -36,7 +38,7 @@ def test_a_tool_that_is_missing_hangs_or_fails_is_told_apart() -> None:
     hung = on_host.run(["sleep", "60"], 0.1)
     assert hung is not None
     assert hung["rc"] is None
-    assert "timed out" in hung["err"]
+    assert "no answer within 0.1 s" in hung["err"]
 
 
 def test_a_tool_gets_no_input_and_its_bytes_need_not_be_text() -> None:
@@ -50,16 +52,15 @@ def model(path: Path) -> ModelSeen:
     return ModelSeen.model_validate(look_at_model({"path": str(path)}))
 
 
-def test_a_model_is_known_by_its_first_bytes_and_its_sidecar(tmp_path: Path) -> None:
-    path = tmp_path / "some.gguf"
-    path.write_bytes(b"GGUF and more")
+def test_a_model_is_known_by_its_header_and_its_sidecar(tmp_path: Path) -> None:
+    path = write(tmp_path / "some.gguf")
     stat = path.stat()
     sidecar = {"sha256": "d" * 64, "size": stat.st_size, "mtime_ns": stat.st_mtime_ns}
     (tmp_path / "some.gguf.json").write_text(json.dumps(sidecar))
     seen = model(path)
     assert (seen.is_gguf, seen.verified, seen.part_size) == (True, "d" * 64, 0)
     assert seen.disk_free > 0
-    path.write_bytes(b"GGUF and other")
+    path.write_bytes(path.read_bytes() + b"more")
     assert model(path).verified is None
 
 
@@ -72,8 +73,7 @@ def test_a_torn_sidecar_is_none(tmp_path: Path, sidecar: str) -> None:
 
 
 def test_a_model_may_be_a_link_and_need_not_be_there(tmp_path: Path) -> None:
-    (tmp_path / "real").write_bytes(b"GGUF")
-    (tmp_path / "link.gguf").symlink_to(tmp_path / "real")
+    (tmp_path / "link.gguf").symlink_to(write(tmp_path / "real"))
     linked = model(tmp_path / "link.gguf")
     assert linked.file is not None
     assert (linked.file.kind, linked.is_gguf) == ("file", True)
@@ -101,8 +101,19 @@ def test_releases_are_those_with_a_stamp_and_drafts_are_none(home: Path) -> None
     for name in ("a-1", ".b-2", "c-3"):
         (releases / name).mkdir(parents=True)
         (releases / name / "stamp.json").write_text('{"commit": "aaaa"}')
+        (releases / name / "manifest").write_text("aaaa  stamp.json\n")
     (releases / "c-3" / "stamp.json").unlink()
     assert llama_cpp().releases == {"a-1": {"commit": "aaaa"}}
+
+
+@pytest.mark.parametrize("manifest", [None, "", "aaaa  stamp.json\nbbbb  lib/libggml.so\n"])
+def test_a_release_that_is_not_whole_is_no_release(home: Path, manifest: str | None) -> None:
+    folder = home / ".local/share/paddock/releases/a-1"
+    folder.mkdir(parents=True)
+    (folder / "stamp.json").write_text("{}")
+    if manifest is not None:
+        (folder / "manifest").write_text(manifest)
+    assert llama_cpp().releases == {}
 
 
 @pytest.mark.parametrize("stamp", ['{"commit": "aa', "5"])
@@ -110,22 +121,24 @@ def test_a_release_with_a_torn_stamp_is_no_release(home: Path, stamp: str) -> No
     folder = home / ".local/share/paddock/releases/a-1"
     folder.mkdir(parents=True)
     (folder / "stamp.json").write_text(stamp)
+    (folder / "manifest").write_text("aaaa  stamp.json\n")
     assert llama_cpp().releases == {}
 
 
-def test_this_machines_compiler_and_libc_are_seen(home: Path) -> None:
+def test_this_machines_compilers_and_libc_are_seen(home: Path) -> None:
     seen = llama_cpp()
-    assert seen.compiler.split(".")[0].isdigit()
+    assert seen.compiler is not None
+    assert all(Path(path).exists() and version[0].isdigit() for path, version in seen.compilers.items())
     assert seen.libc.startswith("glibc ")
     assert "sse2" in seen.cpu_flags or os.uname().machine != "x86_64"
 
 
-def test_gpus_are_those_that_nvidia_smi_lists(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = "NVIDIA GeForce RTX 3050, 8.6, 6144, 750, 580.1"
-    monkeypatch.setenv("PATH", local.tool(home / "bin", "nvidia-smi", f'echo "$*" >{home}/asked; echo "{row}"\n'))
-    assert [gpu.compute_cap for gpu in llama_cpp().gpus] == ["8.6"]
-    assert "--query-gpu=name,compute_cap,memory.total,memory.used,driver_version" in (home / "asked").read_text()
-    assert llama_cpp(backend="cpu").gpus == (), "nobody asks a driver that is not needed"
+def test_a_compiler_that_does_not_work_is_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = llama_cpp().compilers
+    monkeypatch.setenv("PATH", local.tool(home / "bin", "g++", "exit 1\n"))
+    after = llama_cpp()
+    assert after.compiler is None
+    assert after.compilers.items() <= before.items()
 
 
 def nvcc(root: Path, release: str) -> Path:
@@ -137,19 +150,26 @@ def test_a_toolkit_on_the_path_is_found(home: Path, monkeypatch: pytest.MonkeyPa
     (home / "cuda").mkdir()
     root = nvcc(home / "cuda", "13.2")
     monkeypatch.setenv("PATH", f"{root}/bin", prepend=":")
-    assert llama_cpp().toolkits.get(str(root / "bin/nvcc")) == "13.2"
+    assert llama_cpp().toolkits[str(root / "bin/nvcc")].version == "13.2"
+    assert llama_cpp(backend="cpu").toolkits == {}, "nobody looks for what is not needed"
 
 
-@pytest.mark.parametrize("linked", [False, True])
-def test_a_toolkit_that_the_inventory_names_is_found_wherever_it_is(home: Path, linked: bool) -> None:
+@pytest.mark.parametrize("name", ["cuda-13.2", "cuda", "~/cuda-13.2"])
+def test_a_toolkit_that_the_inventory_names_is_found_wherever_it_is(home: Path, name: str) -> None:
     (home / "cuda-13.2").mkdir()
-    root = nvcc(home / "cuda-13.2", "13.2")
-    if linked:
-        (home / "cuda").symlink_to(root)
-        root = home / "cuda"
-    data: dict[str, Any] = {"backend": "cuda", "cuda_toolkit": str(root)}
-    seen = llama_cpp(**data)
-    assert cmake.toolkit(hosts.wishes(**data).settings.llama_cpp, seen).version == "13.2"
+    (home / "cuda").symlink_to(nvcc(home / "cuda-13.2", "13.2"))
+    data: dict[str, Any] = {"backend": "cuda", "cuda_toolkit": name if name[0] == "~" else str(home / name)}
+    seen, wanted = llama_cpp(**data), hosts.wishes(**data).settings.llama_cpp
+    assert cuda.toolkit(wanted.cuda_toolkit, Nvidia("none"), seen).version == "13.2"
+
+
+def test_the_newest_gcc_that_a_toolkit_allows_is_read_from_its_header(home: Path) -> None:
+    (home / "cuda").mkdir()
+    header = nvcc(home / "cuda", "13.2") / "targets/x86_64-linux/include/crt/host_config.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("#if __GNUC__ > 15\n#error -- unsupported GNU version! gcc versions later than 15 ...\n")
+    seen = llama_cpp(backend="cuda", cuda_toolkit=str(home / "cuda"))
+    assert seen.toolkits[str(home / "cuda/bin/nvcc")].gcc_max == 15
 
 
 def history(home: Path, *lines: str) -> Any:
@@ -184,7 +204,7 @@ def listening(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
 
 
 def test_a_port_is_taken_by_whoever_listens(home: Path, listening: tuple[str, int]) -> None:
-    seen = look_at_service({"unit": UNIT, "port": listening[1]})
+    seen = look_at_service({"unit": UNIT, "key_file": None, "port": listening[1]})
     comm = Path("/proc/self/comm").read_text().strip()
     assert (seen["port_taken"], seen["port_holder"]) == (True, {"pid": os.getpid(), "name": comm})
 
@@ -192,7 +212,7 @@ def test_a_port_is_taken_by_whoever_listens(home: Path, listening: tuple[str, in
 def test_a_port_that_only_a_client_uses_is_free(home: Path, listening: tuple[str, int]) -> None:
     with socket.create_connection(listening) as client:
         port = client.getsockname()[1]
-        seen = look_at_service({"unit": UNIT, "port": port})
+        seen = look_at_service({"unit": UNIT, "key_file": None, "port": port})
     assert (seen["port_taken"], seen["port_holder"]) == (False, None)
 
 
@@ -204,7 +224,7 @@ def test_the_unit_its_properties_and_its_process_are_seen(home: Path, monkeypatc
     with subprocess.Popen([sys.executable, "-c", "input()"], env=stamped, stdin=subprocess.PIPE) as process:
         said = f"echo ActiveState=active; echo MainPID={process.pid}; echo Odd=a=b\n"
         monkeypatch.setenv("PATH", local.tool(home / "bin", "systemctl", said))
-        seen = look_at_service({"unit": UNIT, "port": 1})
+        seen = look_at_service({"unit": UNIT, "key_file": None, "port": 1})
         process.communicate(b"\n")
     assert seen["unit"] == "[Service]\n"
     assert seen["properties"] == {"ActiveState": "active", "MainPID": str(process.pid), "Odd": "a=b"}
@@ -213,5 +233,17 @@ def test_the_unit_its_properties_and_its_process_are_seen(home: Path, monkeypatc
 
 def test_a_host_without_a_unit_or_systemctl_has_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(home))
-    seen = look_at_service({"unit": UNIT, "port": 1})
+    seen = look_at_service({"unit": UNIT, "key_file": None, "port": 1})
     assert (seen["unit"], seen["properties"], seen["running_stamp"]) == (None, {}, None)
+    assert (seen["proved"], seen["key_file"]) == (None, None)
+
+
+def test_keys_and_the_proof_of_an_earlier_run_are_seen(home: Path) -> None:
+    (home / "keys").write_text("secret\n")
+    (home / "keys").chmod(0o600)
+    (home / ".local/share/paddock").mkdir(parents=True)
+    (home / ".local/share/paddock/proved").write_text("0123456789abcdef\n")
+    seen = look_at_service({"unit": UNIT, "key_file": "~/keys", "port": 1})
+    assert seen["proved"] == "0123456789abcdef"
+    assert (seen["key_file"]["mode"], seen["key_file"]["size"]) == (0o600, 7)
+    assert "secret" not in json.dumps(seen)

@@ -18,6 +18,7 @@ import pytest
 from roles import observation, on_host
 from roles.host import HOST, HostSeen
 from roles.llama_cpp.observe import LLAMA_CPP, LlamaCppSeen
+from roles.model.observe import MODEL
 from roles.observation import Fragment, HostObservation, Observation, Seen, Stdin, Unreadable
 from roles.overview import FRAGMENTS
 from tests.unit import hosts, local
@@ -72,15 +73,14 @@ def test_the_probe_answers_on_this_machine_and_is_understood(here: Observation) 
 
 
 def test_it_asks_for_what_the_wishes_name(here: Observation) -> None:
-    assert FRAGMENTS[2].name == "model"
-    assert here[FRAGMENTS[2]].path == hosts.MODEL_PATH
+    assert here[MODEL].path == hosts.MODEL_PATH
 
 
 def test_the_probe_is_python_3_8() -> None:
     assert_old_python_can_run(observation.program(FRAGMENTS, hosts.wishes()))
 
 
-@pytest.mark.parametrize("file", ["job_on_host.py", "benchmark/on_host.py", "on_host.py"])
+@pytest.mark.parametrize("file", ["job_on_host.py", "benchmark/on_host.py", "on_host.py", "root_program.py"])
 def test_so_is_every_other_program_for_the_host(file: str) -> None:
     assert_old_python_can_run((ROLES / file).read_text("utf-8"))
 

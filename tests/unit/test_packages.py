@@ -15,8 +15,10 @@ from roles.remote import Script
 from tests.unit import hosts, local, seed
 from tests.unit.deciding import Decide, acting, reasons, refusal, resting
 
-DEBIAN = {"os_id": "debian", "os_like": ""}
-NAMES = {"apt": "git cmake ninja-build g++ ccache curl", "dnf": "git cmake ninja-build gcc-c++ ccache curl"}
+NAMES = {
+    "apt": "git cmake ninja-build g++ ccache curl ca-certificates",
+    "dnf": "git cmake ninja-build gcc-c++ ccache curl ca-certificates",
+}
 
 
 def installed(has_password: bool = False, **data: Any) -> Decide:
@@ -59,6 +61,17 @@ def test_one_missing_command_is_one_package(command: str) -> None:
     assert decision.steps[0].script.args == (decide.PACKAGES["apt"].get(command, command),)
 
 
+def test_certificates_alone_are_one_package_too() -> None:
+    decision = acting(installed(), hosts.converged(host={"certificates": False}))
+    assert decision.steps[0].script.args == ("ca-certificates",)
+
+
+@pytest.mark.parametrize("host", [{"root": "none"}, {"os_id": "opensuse"}])
+def test_nobody_is_refused_for_the_lack_of_what_only_makes_it_quicker(host: dict[str, Any]) -> None:
+    commands = {**hosts.converged_answers()["host"]["commands"], "ccache": None}
+    resting(installed(), hosts.converged(host={**host, "commands": commands}))
+
+
 def test_a_command_that_came_without_a_package_is_as_good() -> None:
     resting(installed(), hosts.converged(host={"commands": {name: f"/opt/mine/{name}" for name in COMMANDS}}))
 
@@ -77,7 +90,7 @@ def test_without_root_the_host_is_refused_and_told_what_is_missing(
     root: str, has_password: bool, sentence: str
 ) -> None:
     told = refusal(installed(has_password), hosts.bare(host={"root": root}))
-    assert told.startswith(f"packages {NAMES['apt']} are missing: root is needed")
+    assert told.startswith("packages git cmake ninja-build g++ curl ca-certificates are missing: root is needed")
     assert sentence in told
 
 
@@ -89,27 +102,27 @@ def test_every_way_to_root_will_do(root: str, has_password: bool) -> None:
 def test_arch_gets_its_own_cuda_with_the_rest_where_a_gpu_needs_it() -> None:
     before = hosts.parsed(seed.laptop_answers(llama_cpp={"toolkits": {}}))
     decision = acting(installed(), before)
-    assert decision.steps[0].script.args[-1] == "cuda"
+    assert decision.steps[0].script.args[-2:] == ("cuda", "ca-certificates")
     assert list(decision.after[LLAMA_CPP].toolkits) == ["/opt/cuda/bin/nvcc"]
 
 
 @pytest.mark.parametrize(
-    ("data", "fields"),
+    ("data", "changes"),
     [
         ({}, {}),
-        ({}, {"toolkits": {}, "nvidia_smi": None, "nvidia_device": False}),
-        ({}, {"toolkits": {}, "nvidia_smi": None, "nvidia_device": True}),
-        ({"backend": "cpu"}, {"toolkits": {}}),
-        ({"cuda_toolkit": "/srv/cuda"}, {"toolkits": {}}),
+        ({}, {"llama_cpp": {"toolkits": {}}, "gpu": hosts.nvidia()}),
+        ({}, {"llama_cpp": {"toolkits": {}}, "gpu": {**hosts.nvidia(seed.RTX_3050), "table": None}}),
+        ({"backend": "cpu"}, {"llama_cpp": {"toolkits": {}}}),
+        ({"cuda_toolkit": "/srv/cuda"}, {"llama_cpp": {"toolkits": {}}}),
     ],
 )
-def test_it_does_not_where_none_is_needed_or_another_is_named(data: dict[str, Any], fields: dict[str, Any]) -> None:
-    assert "cuda" not in reasons(installed(**data), hosts.parsed(seed.laptop_answers(llama_cpp=fields)))
+def test_it_does_not_where_none_is_needed_or_another_is_named(data: dict[str, Any], changes: dict[str, Any]) -> None:
+    assert " cuda" not in reasons(installed(**data), hosts.parsed(seed.laptop_answers(**changes)))
 
 
 def test_no_other_distributions_cuda_is_taken() -> None:
-    fields = {**seed.laptop_answers()["llama_cpp"], "toolkits": {}}
-    assert "cuda" not in reasons(installed(), hosts.bare(host=DEBIAN, llama_cpp=fields))
+    debian: dict[str, dict[str, Any]] = {"host": {"os_id": "debian", "os_like": ""}, "llama_cpp": {"toolkits": {}}}
+    assert " cuda" not in reasons(installed(), hosts.parsed(seed.laptop_answers(**debian)))
 
 
 @pytest.mark.parametrize(
@@ -132,6 +145,13 @@ def test_the_manager_is_called_like_this(tool: str, command: str, expected: list
     done = local.run(Script(decide.INSTALL[tool], ("git", "g++")), PATH=path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "calls").read_text().splitlines() == expected
+
+
+def test_a_source_of_somebody_elses_that_is_broken_does_not_stop_apt(tmp_path: Path) -> None:
+    fails = f'echo "$*" >>{tmp_path}/calls; case $* in *update) exit 100 ;; esac\n'
+    path = local.tool(tmp_path / "bin", "apt-get", fails)
+    assert local.run(Script(decide.INSTALL["apt"], ("git",)), PATH=path).returncode == 0
+    assert (tmp_path / "calls").read_text().splitlines()[-1].endswith(" install git")
 
 
 def test_a_mirror_that_moved_on_is_told_with_what_to_do(tmp_path: Path) -> None:

@@ -7,20 +7,27 @@ from typing import Any
 
 import pytest
 
+from roles.llama_cpp.cuda import NOT_YET, CannotBuild
 from roles.llama_cpp.decide import UNKNOWN, Release, wanted_release
+from roles.wishes import Wishes
 from tests.unit import hosts, seed
 
 PORTABLE = ["GGML_NATIVE=OFF", "GGML_AVX2=ON"]
 
 
-def release(data: dict[str, Any] | None = None, commit: str = hosts.COMMIT, **fields: Any) -> Release:
-    """The release for the seed's laptop, some of its answers changed."""
-    wanted = seed.wishes(**data or {}).settings.llama_cpp
-    return wanted_release(wanted, commit, hosts.parsed(seed.laptop_answers(llama_cpp=fields)))
+def release(data: dict[str, Any] | None = None, commit: str = hosts.COMMIT, **changes: Any) -> Release:
+    """The release for the seed's laptop; `gpu` changes what its driver tells, any other key what it builds with."""
+    wanted = Wishes(seed.wishes(**(data or {})).settings, commit, None)
+    gpu = {"gpu": changes.pop("gpu")} if "gpu" in changes else {}
+    return wanted_release(wanted, hosts.parsed(seed.laptop_answers(llama_cpp=changes, **gpu)))
 
 
-def row(text: str) -> dict[str, Any]:
-    return {"rc": 0, "out": text, "err": ""}
+def gcc(version: str) -> dict[str, str]:
+    return {"/usr/bin/g++": version}
+
+
+def nvcc(version: str, place: str = "/opt/cuda") -> dict[str, Any]:
+    return {f"{place}/bin/nvcc": {"version": version}}
 
 
 def test_the_key_begins_with_the_commit_and_names_a_folder() -> None:
@@ -37,12 +44,13 @@ def test_the_key_begins_with_the_commit_and_names_a_folder() -> None:
         pytest.param(release({"llama_ref": "b12464"}), id="build number"),
         pytest.param(release({"backend": "cpu"}), id="backend"),
         pytest.param(release({"cuda_architectures": "75"}), id="architectures"),
-        pytest.param(release(compiler="16.1.0"), id="compiler's major version"),
+        pytest.param(release(compilers=gcc("16.1.0")), id="compiler's major version"),
         pytest.param(release(libc="glibc 2.43"), id="libc"),
         pytest.param(release(cpu_flags=["avx2", "fma", "avx512f"]), id="processor"),
-        pytest.param(release(nvidia_smi=row(seed.RTX_3050.replace("8.6", "12.0"))), id="another GPU"),
-        pytest.param(release(toolkits={"/usr/local/cuda-13.2/bin/nvcc": "13.2"}), id="toolkit's place"),
-        pytest.param(release(toolkits={"/opt/cuda/bin/nvcc": "14.0"}), id="toolkit's version"),
+        pytest.param(release(gpu=hosts.nvidia(("RTX 5090", "12.0"))), id="another GPU"),
+        pytest.param(release(toolkits=nvcc("13.2", "/usr/local/cuda-13.2")), id="toolkit's place"),
+        pytest.param(release(toolkits=nvcc("14.0")), id="toolkit's version"),
+        pytest.param(release({"cache_type_k": "q8_0"}), id="kernels that the cache needs"),
     ],
 )
 def test_the_key_changes_with(other: Release) -> None:
@@ -52,11 +60,12 @@ def test_the_key_changes_with(other: Release) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(release(compiler="15.9.3"), id="the compiler's minor version"),
-        pytest.param(release(compiler="15"), id="how the compiler tells its version"),
-        pytest.param(release(nvidia_smi=row(seed.RTX_3050.replace("750", "5000"))), id="used VRAM"),
-        pytest.param(release(nvidia_smi=row(seed.RTX_3050.replace("580.119.02", "590.1"))), id="the driver"),
-        pytest.param(release(toolkits={"/usr/bin/nvcc": "12.4", "/opt/cuda/bin/nvcc": "13.2"}), id="an older toolkit"),
+        pytest.param(release(compilers=gcc("15.9.3")), id="the compiler's minor version"),
+        pytest.param(release(compilers=gcc("15")), id="how the compiler tells its version"),
+        pytest.param(release(gpu=hosts.nvidia(seed.RTX_3050, used=5000)), id="used VRAM"),
+        pytest.param(release(gpu=hosts.nvidia(seed.RTX_3050, driver="590.48.01")), id="the driver"),
+        pytest.param(release(toolkits={**nvcc("12.4", "/usr"), **nvcc("13.2")}), id="an older toolkit"),
+        pytest.param(release(cpu_flags=["avx2", "fma", "pti", "md_clear"]), id="what the kernel says of the processor"),
         pytest.param(release({"context": 4096, "port": 8080}), id="how it is served"),
         pytest.param(release(releases={"older": {"commit": "e" * 40}}), id="other releases"),
     ],
@@ -71,5 +80,11 @@ def test_the_processor_counts_only_in_a_native_build() -> None:
     assert "cpu" not in portable.stamp
 
 
-def test_before_there_is_a_compiler_the_key_is_not_known() -> None:
-    assert release(compiler="").key == UNKNOWN
+def test_without_a_compiler_there_is_none() -> None:
+    with pytest.raises(CannotBuild, match=r"no g\+\+ to build llama\.cpp with; run the packages role first"):
+        release(compilers={})
+
+
+@pytest.mark.parametrize("fields", [{"compilers": gcc(NOT_YET)}, {"toolkits": nvcc(NOT_YET)}])
+def test_before_compiler_and_toolkit_are_installed_the_key_is_not_known(fields: dict[str, Any]) -> None:
+    assert release(**fields).key == UNKNOWN

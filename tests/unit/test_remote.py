@@ -10,8 +10,9 @@ import pytest
 from pyinfra.api import StringCommand
 
 from roles import remote
-from roles.remote import Script
+from roles.remote import Failed, Script
 from tests.unit import local
+from tests.unit.local import Here, needs_root
 
 NASTY = (
     "",
@@ -56,7 +57,7 @@ def test_a_script_that_is_cut_off_runs_nothing(tmp_path: Path, python: bool) -> 
     ran = tmp_path / "ran"
     text = f"open({str(ran)!r}, 'w')\n" if python else f"touch {ran}"
     script = Script(text, ("first", "second argument", "last"), python=python)
-    whole = remote._stdin(script)
+    whole = remote.stdin(script)
     end = len(whole) - 1
     cuts = [len(whole) // 2, end - 20, end - 2, end - 1] if python else range(end)
     for cut in cuts:
@@ -68,9 +69,10 @@ def test_a_script_that_is_cut_off_runs_nothing(tmp_path: Path, python: bool) -> 
     assert ran.exists()
 
 
-def test_a_tool_that_reads_everything_leaves_the_rest_of_the_script() -> None:
-    done = local.run(Script("echo before; cat; echo after"))
-    assert done.stdout == "before\nafter\n"
+def test_a_tool_that_reads_everything_leaves_the_rest_of_what_is_sent() -> None:
+    script = Script("echo before; cat; echo after", live=True)
+    done = local.shell(remote.command(script), remote.stdin(script) + "echo 'what comes later'\n")
+    assert done.stdout == "before\nafter\nwhat comes later\n"
 
 
 def test_the_first_failure_ends_a_script() -> None:
@@ -107,23 +109,57 @@ def test_a_script_that_takes_too_long_is_killed_with_what_it_started(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("lines", "status", "sentence"),
+    ("text", "sentence"),
     [
-        (["noise", "paddock: the disk is full", "later noise"], "1", "the disk is full"),
-        (["paddock: first", "paddock: second"], "1", "second"),
-        (["E: one", "  E: Unable to locate package ninja  ", "", " "], "100", "E: Unable to locate package ninja"),
-        ([], "3", "exit status 3"),
-        ([], "", "it took longer than 120 s"),
-        ([], "124", "it took longer than 120 s"),
-        ([], "137", "it took longer than 120 s"),
+        ('echo noise; fail "the disk is full"', "the disk is full"),
+        ("echo 'paddock: first'; echo 'paddock: second' >&2; exit 1", "second"),
+        ("echo out; echo 'E: one' >&2; echo '  E: Unable to locate package  ' >&2; echo >&2; exit 100",
+         "E: Unable to locate package"),
+        ("echo 'said on standard output'; exit 1", "said on standard output"),
+        ("exit 3", "exit status 3"),
+    ],
+)  # fmt: skip
+def test_a_failure_is_one_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(Failed) as caught:
+        Here().run(Script(text))
+    assert str(caught.value) == sentence
+
+
+def test_what_is_shown_live_shows_no_status_and_ends_with_its_own_sentence() -> None:
+    assert Here().run(Script("echo one; echo two", live=True)) == ["one", "two"]
+    with pytest.raises(Failed, match=r"^the disk is full$"):
+        Here().run(Script('echo noise; fail "the disk is full"', live=True))
+
+
+def test_a_time_limit_is_told_as_such_whatever_was_said_before(tmp_path: Path) -> None:
+    with pytest.raises(Failed, match=r"^it took longer than 7 s$"):
+        Here(PATH=local.hasty(tmp_path / "bin")).run(Script("echo working >&2; sleep 60", seconds=7))
+
+
+@pytest.mark.parametrize("text", ["echo done", "exit 1", "true"])
+def test_a_connection_that_broke_is_told_from_a_script_that_failed(text: str) -> None:
+    with pytest.raises(Failed, match=r"^the connection was lost"):
+        Here(lost=True).run(Script(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("printf done", ["done"]),
+        ("printf 'one\\ndone'", ["one", "done"]),
+        ("echo done", ["done"]),
+        ("echo", [""]),
+        ("true", []),
     ],
 )
-def test_a_failure_is_one_sentence(lines: list[str], status: str, sentence: str) -> None:
-    assert remote._last_word(lines, status, 120) == sentence
+@pytest.mark.parametrize("root", [False, needs_root(True)])
+def test_output_may_end_without_a_line_break(text: str, lines: list[str], root: bool) -> None:
+    assert Here().run(Script(text, root=root)) == lines
 
 
 def test_neither_text_nor_arguments_show_in_debug_output() -> None:
-    script = Script("echo secret", ("hunter2",))
+    here = Here(password="sesame")
+    script = Script('test "$1" = hunter2', ("hunter2",))
+    assert here.run(script) == []
     assert repr(script) == "<script>"
-    assert "hunter2" not in remote._command(script).get_raw_value()
-    assert "hunter2" not in remote._root_command(script).get_raw_value()
+    assert not [command for command in here.commands if "hunter2" in command or "sesame" in command]

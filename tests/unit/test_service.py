@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from roles.host import HOST
-from roles.service import decide
+from roles.llama_cpp.decide import wanted_release
+from roles.service import decide, unit
 from roles.service.command import UNIT
 from roles.service.observe import SERVICE
 from roles.wishes import Wishes
@@ -43,7 +44,7 @@ def test_a_unit_that_is_new_is_started() -> None:
         ({}, {"threads": 6}, "-t absent -> 6"),
         ({"threads": 6}, {}, "-t 6 -> absent"),
         ({}, {"temperature": 0.5}, "--temp absent -> 0.5"),
-        ({}, {"service_memory_max": "20G"}, "MemoryMax 25769803776 -> 20G"),
+        ({}, {"service_memory_max": "20G"}, "MemoryMax 24G -> 20G"),
         ({}, {"service_memory_swap_max": "1G"}, "MemorySwapMax 0 -> 1G"),
         ({}, {"port": 8080}, "--port 8091 -> 8080"),
     ],
@@ -65,7 +66,8 @@ def test_a_changed_flag_is_told_without_its_neighbours(before: dict[str, Any], a
 
 def test_another_release_is_told() -> None:
     other = Wishes(hosts.wishes().settings, "f" * 40, None)
-    told = reasons(running(other), hosts.converged())
+    built: dict[str, Any] = {"releases": {wanted_release(other, hosts.converged()).key: {}}}
+    told = reasons(running(other), hosts.converged(llama_cpp=built))
     assert re.fullmatch(r"restart llama-server: release 012345678-\w{8} -> fffffffff-\w{8}", told)
 
 
@@ -84,6 +86,8 @@ def test_a_model_file_that_was_replaced_under_its_name_is_another_model() -> Non
         ({"properties": {}, "port_taken": False}, f"{UNIT} is not enabled; start llama-server: it is not loaded"),
         ({"running_stamp": "0" * 16}, "restart llama-server: what runs is older than the unit on disk"),
         ({"running_stamp": None}, "restart llama-server: what runs is older than the unit on disk"),
+        ({"proved": None}, "restart llama-server: the run that started it did not see it answer"),
+        ({"proved": "0" * 16}, "restart llama-server: the run that started it did not see it answer"),
         (shown(MemoryMax="infinity"), f"MemoryMax is infinity and not {24 << 30}"),
         (shown(MemorySwapMax="infinity"), "MemorySwapMax is infinity and not 0"),
         (shown(NeedDaemonReload="yes"), "systemd has not loaded the unit as it is on disk"),
@@ -93,11 +97,70 @@ def test_what_is_not_as_wanted_is_the_reason(fields: dict[str, Any], reason: str
     assert reasons(running(), hosts.converged(service=fields)) == reason
 
 
+STOPPED = shown(ActiveState="inactive", Result="success", InactiveEnterTimestampMonotonic="5000000")
+
+
+@pytest.mark.parametrize("fields", [STOPPED, shown(ActiveState="inactive", LoadState="masked")])
+def test_a_service_that_somebody_stopped_stays_stopped_and_that_is_said(fields: dict[str, Any]) -> None:
+    told = left_out(running(context=65536), hosts.converged(service={**fields, "port_taken": False}))
+    assert told.startswith(f"somebody stopped {UNIT}, and it stays so; `systemctl --user start {UNIT}`")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        shown(ActiveState="failed", Result="exit-code", InactiveEnterTimestampMonotonic="5000000"),
+        shown(ActiveState="inactive", Result="success", InactiveEnterTimestampMonotonic="0"),
+    ],
+)
+def test_one_that_failed_or_was_never_up_in_this_boot_is_started(fields: dict[str, Any]) -> None:
+    assert "start llama-server" in reasons(running(), hosts.converged(service={**fields, "port_taken": False}))
+
+
+def test_a_limit_of_the_users_own_drop_in_has_the_last_word() -> None:
+    limits = shown(MemoryMax="infinity", DropInPaths="/home/dev/.config/systemd/user/x.service.d/own.conf")
+    resting(running(), hosts.converged(service=limits))
+
+
+KEY = {"kind": "file", "mode": 0o600, "uid": 1000, "size": 65}
+
+
+def with_keys(**fields: Any) -> dict[str, Any]:
+    """What stands where the API keys are, on a host that was converged for them."""
+    return {**hosts.converged_answers(KEYED)["service"], "key_file": {**KEY, **fields}}
+
+
+KEYED = hosts.wishes(api_key_file="~/keys")
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"mode": 0o640}, "can be read by others; it must be dev's own with mode 0600"),
+        ({"uid": 0}, "belongs to another user"),
+        ({"size": 0}, "is not a file with a key in it"),
+        ({"kind": "dir"}, "is not a file with a key in it"),
+    ],
+)
+def test_api_keys_that_others_can_read_or_that_are_none_are_refused(fields: dict[str, Any], sentence: str) -> None:
+    told = refusal(running(KEYED), hosts.converged(KEYED, service=with_keys(**fields)))
+    assert told.startswith("api_key_file='~/keys' ")
+    assert sentence in told
+
+
+def test_the_key_itself_is_nowhere_in_the_unit_or_the_script() -> None:
+    resting(running(KEYED), hosts.converged(KEYED, service=with_keys()))
+    fresh = {**hosts.bare_answers()["service"], "key_file": KEY}
+    decision = acting(running(KEYED), hosts.converged(KEYED, service=fresh))
+    assert " --api-key-file /home/dev/keys " in (decision.after[SERVICE].unit or "")
+    assert "/home/dev/keys" in decision.steps[0].script.args
+
+
 def test_a_unit_that_somebody_edited_is_written_back() -> None:
-    unit = hosts.converged_answers()["service"]["unit"].replace("MemorySwapMax=0", "MemorySwapMax=infinity")
-    decision = acting(running(), hosts.converged(service={"unit": unit}))
+    text = hosts.converged_answers()["service"]["unit"].replace("MemorySwapMax=0", "MemorySwapMax=infinity")
+    decision = acting(running(), hosts.converged(service={"unit": text}))
     assert decision.reasons == ("restart llama-server: MemorySwapMax infinity -> 0",)
-    assert decision.steps[0].diff == (f"~/.config/systemd/user/{UNIT}", unit, decision.after[SERVICE].unit)
+    assert decision.steps[0].diff == (f"~/.config/systemd/user/{UNIT}", text, decision.after[SERVICE].unit)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +171,8 @@ def test_a_unit_that_somebody_edited_is_written_back() -> None:
         (running(), {"service": {**STRANGER, "port_holder": None}}, "port=8091 is taken by another user's process"),
         (running(backend="cuda"), {}, "a CUDA toolkit is needed"),
         (running(), {"host": {"memory_capped": False}}, "the memory controller is not delegated to dev's systemd"),
+        (running(), {"llama_cpp": {"releases": {}}}, "of llama.cpp is not on this host; run the llama_cpp role too"),
+        (running(), {"model": {"is_gguf": False}}, f"model_path={hosts.MODEL_PATH!r} is not a GGUF on this host"),
     ],
 )
 def test_a_host_that_cannot_serve_is_refused(decide: Decide, changes: dict[str, Any], sentence: str) -> None:
@@ -124,16 +189,15 @@ def test_the_port_is_ours_where_our_process_has_it() -> None:
 def test_a_big_model_gets_the_time_that_a_slow_disk_needs(size: int, seconds: int) -> None:
     file = {**hosts.bare_answers()["model"]["file"], "size": size}
     script = acting(running(context=65536), hosts.converged(model={"file": file})).steps[0].script
-    assert script.args[-1] == str(seconds)
+    assert str(seconds) in script.args
     assert script.seconds > seconds + 300, "the completion may take its 300 s"
 
 
 def test_the_script_gets_the_limits_as_systemd_prints_them() -> None:
     decision = acting(running(seed.wishes()), hosts.converged())
-    unit, text, url, memory_max, swap_max, _ = decision.steps[0].script.args
-    assert (unit, url) == (UNIT, "http://127.0.0.1:8091")
-    assert (memory_max, swap_max) == (str(24 << 30), "0")
-    assert text == decision.after[SERVICE].unit
+    after, args = decision.after[SERVICE], decision.steps[0].script.args
+    assert args[0] == UNIT
+    assert {after.unit, after.running_stamp, "http://127.0.0.1:8091", str(24 << 30), "0"} <= set(args)
 
 
 @pytest.mark.parametrize(
@@ -141,14 +205,14 @@ def test_the_script_gets_the_limits_as_systemd_prints_them() -> None:
     [("127.0.0.1", "http://127.0.0.1:8091"), ("localhost", "http://localhost:8091"), ("::1", "http://[::1]:8091")],
 )
 def test_the_address_is_a_url(host: str, url: str) -> None:
-    assert decide.url(hosts.wishes(host=host).settings.service) == url
+    assert unit.url(hosts.wishes(host=host).settings.service) == url
 
 
 @pytest.mark.parametrize(("total", "cap"), [(32 << 30, 24 << 30), (31_337_123_456, 22414 << 20), (8 << 30, 6 << 30)])
 def test_an_automatic_cap_is_three_quarters_of_the_memory_in_whole_mebibytes(total: int, cap: int) -> None:
     host = hosts.bare(host={"memory_total": total})[HOST]
-    assert decide.memory_max(hosts.wishes().settings.service, host) == cap
-    assert decide.memory_max(seed.wishes().settings.service, host) == 24 << 30
+    assert unit.memory_max(hosts.wishes().settings.service, host) == cap
+    assert unit.memory_max(seed.wishes().settings.service, host) == 24 << 30
 
 
 LINGERING = partial(decide.lingering, False)

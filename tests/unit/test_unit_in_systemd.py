@@ -117,7 +117,7 @@ def test_what_is_not_escaped_does_not_come_back(tmp_path: Path) -> None:
 def test_systemd_accepts_the_seeds_unit_and_holds_its_cap(tmp_path: Path) -> None:
     wanted = seed.wishes().settings.service
     words = ["/bin/true", *arguments(wanted, MODEL_PATH, (), device=True)]
-    dumped = dump(tmp_path / UNIT, unit_text(wanted, words, "Mix-12G.gguf", 0, ""))
+    dumped = dump(tmp_path / UNIT, unit_text(words, "Mix-12G.gguf", 24 << 30, 0, ""))
     assert command_lines(dumped) == [words]
     held = dict(re.findall(r"^\s*(\w+): (.*)$", dumped, re.M))
     assert int(held["MemoryMax"]) == 24 << 30
@@ -127,7 +127,6 @@ def test_systemd_accepts_the_seeds_unit_and_holds_its_cap(tmp_path: Path) -> Non
 
 def test_a_nasty_file_name_is_told_as_it_is(tmp_path: Path) -> None:
     name = 'my "best" $100% model\\1.gguf'
-    wanted = seed.wishes().settings.service
-    dumped = dump(tmp_path / UNIT, unit_text(wanted, ["/bin/true", "-m", name], name, 0, ""))
+    dumped = dump(tmp_path / UNIT, unit_text(["/bin/true", "-m", name], name, 24 << 30, 0, ""))
     assert f"\tDescription: llama.cpp server ({name})\n" in dumped
     assert [word.replace("$$", "$") for word in command_lines(dumped)[0]] == ["/bin/true", "-m", name]
