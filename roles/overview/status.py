@@ -10,18 +10,17 @@ from rich.table import Table
 from roles import observation
 from roles.benchmark import table as benchmark
 from roles.benchmark.observe import BENCHMARK
-from roles.gpu.classify import classify
-from roles.gpu.observe import GPU
+from roles.gpu.classify import Nvidia
 from roles.machine import MACHINE
 from roles.observation import Observation, Unreadable
 from roles.overview import start
-from roles.overview.preflight import preflight, verdict
-from roles.service.observe import SERVICE
+from roles.overview.preflight import gpu, preflight, verdict
+from roles.service.observe import SERVICE, ServiceSeen
 from roles.service.reasons import options
 from roles.wishes import Wishes
 
-COLUMNS = ("Host", "Kernel", "GPU", "VRAM", "Release", "Model", "Service", "Memory", "Benchmark", "A deploy would")
-_rows: dict[str, tuple[str, ...]] = {}
+COLUMNS = ("Host", "Serves", "Machine", "A deploy would")
+_rows: dict[str, tuple[str, str, str]] = {}
 
 
 def status() -> None:
@@ -30,51 +29,53 @@ def status() -> None:
     wishes = start.begin()
     if not _rows:
         atexit.register(show, [each.name for each in state.inventory if state.is_host_in_limit(each)])
-    _rows[host.name] = ("", *["-"] * (len(COLUMNS) - 2))
+    _rows[host.name] = ("", "", "refuse it: what it shall be cannot be resolved; the reason stands above")
     if wishes is not None:
         try:
             _rows[host.name] = row(wishes, observation.read())
         except Unreadable as error:
-            _rows[host.name] = (*["-"] * (len(COLUMNS) - 2), f"refuse it: {error}")
+            _rows[host.name] = ("", "", f"refuse it: {error}")
 
 
-def row(wishes: Wishes, seen: Observation) -> tuple[str, ...]:
-    """The cells of a host, without its name."""
-    nvidia, service, last = classify(seen[GPU]), seen[SERVICE], seen[BENCHMARK].last
+def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
+    """The cells of a host, a fact per line."""
+    nvidia, service, last = gpu(seen), seen[SERVICE], seen[BENCHMARK].last
     told = options(service.unit or "")
+    serves = [
+        told.get("-m", "no model").rsplit("/", 1)[-1],
+        f"release {told.get('release', 'none')}",
+        f"{service.shown('ActiveState') or 'no unit'}, {service.shown('NRestarts') or 0} restarts",
+        benchmark.line(last) if last and last.stamp == service.running_stamp else "not measured",
+    ]
+    cards = ", ".join(card.name for card in nvidia.gpus) or f"GPU: {nvidia.state}"
+    machine = [
+        cards,
+        f"driver {nvidia.driver or 'none'}, kernel {seen[MACHINE].kernel}",
+        f"VRAM {vram(nvidia)}",
+        f"memory now / peak / cap {memory(service)} MiB",
+    ]
     refusal = preflight(wishes, seen).refusal
-    return (
-        seen[MACHINE].kernel,
-        f"{', '.join(gpu.name for gpu in nvidia.gpus)}, driver {nvidia.driver}" if nvidia.gpus else nvidia.state,
-        vram(seen),
-        told.get("release", "none"),
-        told.get("-m", "none").rsplit("/", 1)[-1],
-        f"{service.shown('ActiveState') or 'absent'}, {service.shown('NRestarts') or 0} restarts",
-        memory(seen),
-        benchmark.line(last) if last and last.stamp == service.running_stamp else "none of what runs",
-        f"refuse it: {refusal}" if refusal else str(verdict(wishes, seen)),
-    )
+    return "\n".join(serves), "\n".join(machine), f"refuse it: {refusal}" if refusal else str(verdict(wishes, seen))
 
 
-def vram(seen: Observation) -> str:
-    """Used of total in MiB, and by whom."""
-    nvidia = classify(seen[GPU])
-    cards = [f"{gpu.memory_used} of {gpu.memory_total} MiB" for gpu in nvidia.gpus]
-    holders = [f"{holder.name.rsplit('/', 1)[-1].split(' ')[0]} {holder.used}" for holder in nvidia.holders[:3]]
-    return ", ".join(cards + holders) or "-"
+def vram(nvidia: Nvidia) -> str:
+    """Used of total in MiB, and who holds most."""
+    cards = [f"{card.memory_used} of {card.memory_total} MiB" for card in nvidia.gpus]
+    holders = [f"{holder.name.rsplit('/', 1)[-1]} {holder.used}" for holder in nvidia.holders[:3]]
+    return ", ".join(cards + holders) or "none"
 
 
-def memory(seen: Observation) -> str:
-    """Now, at most, and the cap, in MiB."""
-    values = [seen[SERVICE].shown(name) for name in ("MemoryCurrent", "MemoryPeak", "MemoryMax")]
-    return " / ".join(f"{int(value) >> 20}" if value.isdigit() else "?" for value in values) + " MiB"
+def memory(service: ServiceSeen) -> str:
+    """The unit's, as far as this systemd tells."""
+    values = [service.shown(name) for name in ("MemoryCurrent", "MemoryPeak", "MemoryMax")]
+    return " / ".join(f"{int(value) >> 20}" if value.isdigit() else "?" for value in values)
 
 
 def show(names: list[str]) -> None:
     """All hosts of the run, those that could not be reached too."""
-    table = Table(title="now / peak / cap for memory; VRAM with those who hold most", title_justify="left")
+    table = Table(show_lines=True)
     for column in COLUMNS:
         table.add_column(column, overflow="fold")
     for name in names:
-        table.add_row(name, *_rows.get(name, ("unreachable", *["-"] * (len(COLUMNS) - 2))))
+        table.add_row(name, *_rows.get(name, ("", "", "nothing: it cannot be reached")))
     Console(stderr=True, highlight=False).print(table)

@@ -28,7 +28,7 @@ def test_enter_does_what_was_shown_for_six_remote_commands(converged: LabHost, d
     assert "--cache-ram 256 -> 128" in err
     assert "Press enter to execute" in err
     assert show(converged, "MainPID") != pid
-    # A probe to plan and one to act, the claim, the restart, a look at what it left, the record with the claim given back.
+    # A probe to plan and one to act, the claim, the restart, a look at what it left, the record and the claim's end.
     assert converged.remote_commands() - before == 6
 
 
