@@ -45,6 +45,7 @@ def test_a_job_that_ends_well_says_nothing_more(systemd: FakeSystemd) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (systemd.home / "made").read_text() == "it's\nme\n"
     assert (systemd.jobs / "build.exit").read_text() == "0\n"
+    assert [(systemd.jobs / f"build.{end}").stat().st_mode & 0o777 for end in ("sh", "log")] == [0o600, 0o600]
 
 
 def test_its_progress_is_shown_after_a_second(systemd: FakeSystemd) -> None:
@@ -136,11 +137,6 @@ def test_a_secret_is_in_a_file_that_only_its_user_reads_and_nowhere_else(systemd
     assert "hunter2" not in (systemd.home / "called").read_text()
     assert "hunter2" not in (systemd.jobs / "build.sh").read_text()
     assert list(systemd.run.iterdir()) == []
-
-
-def test_script_and_log_are_for_their_user_alone(systemd: FakeSystemd) -> None:
-    follow(build("true"), systemd)
-    assert [(systemd.jobs / f"build.{end}").stat().st_mode & 0o777 for end in ("sh", "log")] == [0o600, 0o600]
 
 
 def test_a_jobs_arguments_arrive_unchanged() -> None:

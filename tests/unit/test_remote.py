@@ -59,7 +59,7 @@ def test_a_script_that_is_cut_off_runs_nothing(tmp_path: Path, python: bool) -> 
     script = Script(text, ("first", "second argument", "last"), python=python)
     whole = remote.stdin(script)
     end = len(whole) - 1
-    cuts = [len(whole) // 2, end - 20, end - 2, end - 1] if python else range(end)
+    cuts = [len(whole) // 2, end - 20, end - 1] if python else [*range(0, end - 60, 5), *range(end - 60, end)]
     for cut in cuts:
         (tmp_path / f"{cut}.cut").write_text(whole[:cut])
     reader = "python3 -ISB -" if python else "sh -s"
