@@ -42,7 +42,7 @@ def toolkit(named: str, nvidia: Nvidia, seen: LlamaCppSeen) -> Toolkit:
     """The newest one that fits every card and the driver, or the one that is named. Raises CannotBuild."""
     found = [Toolkit(nvcc, one.version, one.gcc_max) for nvcc, one in seen.toolkits.items()]
     if named != "auto":
-        found = [one for one in found if one.root == named.rstrip("/")]
+        found = [one for one in found if one.nvcc == seen.named_toolkit]
     if not found:
         where = "none was found" if named == "auto" else f"{named} has no bin/nvcc"
         raise CannotBuild(

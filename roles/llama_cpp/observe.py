@@ -40,9 +40,9 @@ def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
     # In no PATH of a service: Arch's and NVIDIA's own folders. Which is taken is decided by version, not by place.
     local = ["/usr/local/" + name for name in entries("/usr/local") if name.startswith("cuda")]
     on_path = os.path.dirname(os.path.dirname(find_command("nvcc") or "/usr/bin/nvcc"))
-    named = [os.path.expanduser(ask["toolkit"])] if ask["toolkit"] != "auto" else []
+    named = os.path.expanduser(ask["toolkit"]) if ask["toolkit"] != "auto" else None
     toolkits = {}
-    for root in [*named, *local, "/opt/cuda", "/usr", on_path] if ask["cuda"] else []:
+    for root in [*([named] if named else []), *local, "/opt/cuda", "/usr", on_path] if ask["cuda"] else []:
         nvcc = os.path.realpath(os.path.join(root, "bin", "nvcc"))
         told = run([nvcc, "--version"]) if nvcc not in toolkits and os.access(nvcc, os.X_OK) else None
         version = re.search(r"release (\d+\.\d+)", told["out"]) if told else None
@@ -61,6 +61,7 @@ def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
         "libc": (libc or {}).get("out", "").strip(),
         "cpu_flags": sorted((flags.group(1) if flags else "").split()),
         "toolkits": toolkits,
+        "named_toolkit": os.path.realpath(os.path.join(named, "bin", "nvcc")) if named else None,
     }
 
 
@@ -72,13 +73,15 @@ class ToolkitSeen(Seen):
 
 
 class LlamaCppSeen(Seen):
-    """`releases`: their stamps by key. `compilers`: version by path of g++. `toolkits`: by path of nvcc."""
+    """`releases`: their stamps by key. `compilers`: version by path of g++. `toolkits`: by path of nvcc;
+    `named_toolkit`: the path of the one that the inventory names, links followed."""
 
     releases: dict[str, dict[str, Any]]
     compilers: dict[str, str]
     libc: str
     cpu_flags: tuple[str, ...]
     toolkits: dict[str, ToolkitSeen]
+    named_toolkit: str | None = None
 
     @property
     def compiler(self) -> str | None:

@@ -71,10 +71,8 @@ def plant_release(host: LabHost, inventory: Path) -> None:
     release = wanted_release(wishes, seen)
     (host.root / "home/dev/stamp.json").write_text(json.dumps(release.stamp))
     served = as_dev(host, "readlink ~/.local/share/paddock/current")
-    as_dev(
-        host,
-        f"cd ~/.local/share/paddock && cp -a {served} releases/{release.key} && cp ~/stamp.json releases/{release.key}/",
-    )
+    copy = f"cp -a {served} releases/{release.key} && cp ~/stamp.json releases/{release.key}/"
+    as_dev(host, f"cd ~/.local/share/paddock && {copy}")
 
 
 def test_a_healthy_host_needs_nothing(laptop: Laptop) -> None:

@@ -24,8 +24,7 @@ def test_every_key_has_a_meaning_and_an_example_that_is_valid(name: str, field: 
     assert field.description
     [example] = field.examples or []
     value = tuple(example) if isinstance(example, list) else example
-    checked: TypeAdapter[Any] = TypeAdapter(
-        Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-    )
+    kind: Any = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    checked: TypeAdapter[Any] = TypeAdapter(kind)
     assert checked.validate_python(value, strict=True) == value
     assert value != field.default, "an example that is the default shows nothing"

@@ -1,0 +1,18 @@
+"""For all unit tests."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _this_python_first() -> Iterator[None]:
+    """What is run as on a host runs in the interpreter of the tests, and not in a version manager's wrapper."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+        yield
