@@ -7,8 +7,9 @@ from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from roles.settings import page
+from roles.settings.records import RECORDS
 
-KEYS = {name: field for record in page.RECORDS.values() for name, field in record.model_fields.items()}
+KEYS = {name: field for record in RECORDS.values() for name, field in record.model_fields.items()}
 
 
 def test_the_page_of_settings_is_what_the_records_say() -> None:
