@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from roles.observation import Fragment, Seen
-from roles.on_host import find_command, read, run
+from roles.probe_tools import find_command, read, run
 
 
 def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:

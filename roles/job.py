@@ -9,7 +9,7 @@ from pathlib import Path
 
 from roles.remote import Script
 
-ON_HOST = (Path(__file__).parent / "job_on_host.py").read_text("utf-8")
+PROGRAM = (Path(__file__).parent / "job_program.py").read_text("utf-8")
 
 
 @dataclass(frozen=True)
@@ -55,4 +55,4 @@ def follow(job: Job) -> Script:
     """The script that starts the job, or joins it where it runs already, and ends as it ends."""
     wire = {name: value for name, value in asdict(job).items() if name not in ("text", "args")}
     wire["script"] = job.script
-    return Script(ON_HOST, (json.dumps(wire),), seconds=job.seconds + 120, python=True, live=True)
+    return Script(PROGRAM, (json.dumps(wire),), seconds=job.seconds + 120, python=True, live=True)

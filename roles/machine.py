@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roles.observation import Fragment, Seen
-from roles.on_host import entries, find_command, newest_kernel, read, run
+from roles.probe_tools import entries, find_command, newest_kernel, read, run
 
 
 def look_at_machine(ask: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pyinfra.api import FactBase, Host, State, StringCommand
 from pyinfra.api.facts import get_fact
 from pyinfra.context import ctx_host, ctx_state
 
-from roles import on_host
+from roles import probe_tools
 
 PROBE_SECONDS = 60
 
@@ -69,7 +69,7 @@ class Observation:
 
 def program(fragments: Sequence[Fragment[Any]], wishes: Any) -> str:
     """The probe as Python source: prelude, fragments, and a main that answers JSON and never fails whole."""
-    parts = [Path(on_host.__file__).read_text("utf-8"), "import json"]
+    parts = [Path(probe_tools.__file__).read_text("utf-8"), "import json"]
     calls = []
     for fragment in fragments:
         parts.append(inspect.getsource(fragment.look))

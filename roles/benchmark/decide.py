@@ -24,7 +24,7 @@ from roles.wishes import Wishes
 
 NOT_WHAT_IS_WANTED = "what runs is not what the inventory wants, and figures are for that; run the service role too"
 SLOWEST_READING = 20  # tokens a second
-ON_HOST = (Path(__file__).parent / "on_host.py").read_text("utf-8")
+PROGRAM = (Path(__file__).parent / "program.py").read_text("utf-8")
 
 
 def configuration(settings: Settings) -> str:
@@ -59,7 +59,7 @@ def measured(wishes: Wishes, report: Callable[[list[str]], None], observation: O
         "depths": wanted.benchmark_depths,
         **planned.model_dump(include={"stamp", "config", "tokens", "driver", "kernel"}),
     }
-    script = Script(ON_HOST, (json.dumps(wire),), seconds=limit(wanted), python=True)
+    script = Script(PROGRAM, (json.dumps(wire),), seconds=limit(wanted), python=True)
     told = " and ".join(str(depth) for depth in wanted.benchmark_depths)
     return Decision(
         observation.replace(BENCHMARK, last=planned),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roles.observation import Fragment, Seen
-from roles.on_host import entries, find_command, node, read
+from roles.probe_tools import entries, find_command, node, read
 
 
 def look_at_browser(ask: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from roles.observation import Fragment, Seen
-from roles.on_host import entries, find_command, newest_kernel, read, run
+from roles.probe_tools import entries, find_command, newest_kernel, read, run
 
 # The name comes last: it may hold commas.
 FIELDS = (

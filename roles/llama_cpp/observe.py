@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roles.observation import Fragment, Seen
-from roles.on_host import entries, find_command, read, run
+from roles.probe_tools import entries, find_command, read, run
 
 
 def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roles.observation import Fragment, Seen
-from roles.on_host import gguf_metadata, node, read
+from roles.probe_tools import gguf_metadata, node, read
 
 
 def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:

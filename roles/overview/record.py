@@ -18,8 +18,8 @@ from roles.llama_cpp.decide import wanted_release
 from roles.machine import MACHINE
 from roles.model.observe import MODEL
 from roles.observation import Fragment, Observation, Seen
-from roles.on_host import read
 from roles.operation import Decision, Step
+from roles.probe_tools import read
 from roles.remote import Script
 from roles.wishes import Wishes
 

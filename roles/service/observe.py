@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roles.observation import Fragment, Seen
-from roles.on_host import entries, node, read, run
+from roles.probe_tools import entries, node, read, run
 from roles.service.command import UNIT
 
 

@@ -96,7 +96,7 @@ def test_the_runner_is_told_what_is_served_and_what_is_wanted() -> None:
 @pytest.mark.parametrize("depths", [[0], [0, 2048], [0, 32768, 102400, 120832]])
 def test_the_limit_of_a_run_has_room_for_every_figures_own(depths: list[int]) -> None:
     wanted = hosts.wishes(context=131072, benchmark_depths=depths).settings.benchmark
-    assert decide.limit(wanted) > sum(600 + depth / definitions("benchmark/on_host.py").SLOWEST for depth in depths)
+    assert decide.limit(wanted) > sum(600 + depth / definitions("benchmark/program.py").SLOWEST for depth in depths)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import gguf
 import pytest
 
 from roles.model.observe import ModelSeen, look_at_model
-from roles.on_host import gguf_metadata
+from roles.probe_tools import gguf_metadata
 from roles.service.reasons import unfit_model
 from tests.unit import hosts
 

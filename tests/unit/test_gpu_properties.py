@@ -30,7 +30,7 @@ trying = settings(
     derandomize=bool(os.environ.get("CI")) and not SOAK,
 )
 
-# Bytes of a tool arrive as on_host.run decodes them; pieces of real answers lead deeper than noise does.
+# Bytes of a tool arrive as probe_tools.run decodes them; pieces of real answers lead deeper than noise does.
 NOISE = st.one_of(st.text(max_size=80), st.binary(max_size=80).map(lambda bytes_: bytes_.decode("utf-8", "replace")))
 WORDS = st.sampled_from(
     [

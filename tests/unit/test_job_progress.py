@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.programs import definitions
 
-ON_HOST = definitions("job_on_host.py")
+PROGRAM = definitions("job_program.py")
 GB = 1_000_000_000
 
 
@@ -39,7 +39,7 @@ Follow = Callable[..., Any]
 def progress(tmp_path: Path, clock: Clock) -> Follow:
     def make(log: str = "", **job: Any) -> Any:
         (tmp_path / "build.log").write_text(log)
-        return ON_HOST.Progress({"title": "llama.cpp", "watch": "", "total": 1, **job}, str(tmp_path / "build.log"))
+        return PROGRAM.Progress({"title": "llama.cpp", "watch": "", "total": 1, **job}, str(tmp_path / "build.log"))
 
     return make
 
@@ -116,7 +116,7 @@ def judged(tmp_path: Path, log: str, capsys: pytest.CaptureFixture[str]) -> str:
     (tmp_path / "build.log").write_text(log)
     (tmp_path / "build.exit").write_text("3\n")
     with pytest.raises(SystemExit) as ended:
-        ON_HOST.judge(str(tmp_path / "build"), "paddock-build")
+        PROGRAM.judge(str(tmp_path / "build"), "paddock-build")
     assert ended.value.code == 1
     said = capsys.readouterr().err
     end = f" (log: {tmp_path}/build.log)\n"
@@ -159,15 +159,15 @@ def test_the_sentence_is_the_jobs_own_else_the_first_error_else_the_last_word(
 def test_without_an_exit_status_systemd_is_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, result: str, sentence: str
 ) -> None:
-    monkeypatch.setattr(ON_HOST, "systemctl", lambda *words: result)
+    monkeypatch.setattr(PROGRAM, "systemctl", lambda *words: result)
     with pytest.raises(SystemExit):
-        ON_HOST.judge(str(tmp_path / "build"), "paddock-build")
+        PROGRAM.judge(str(tmp_path / "build"), "paddock-build")
     assert capsys.readouterr().err == f"paddock: {sentence}; its log is {tmp_path}/build.log\n"
 
 
 def test_a_job_that_ended_well_is_not_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "build.exit").write_text("0\n")
-    ON_HOST.judge(str(tmp_path / "build"), "paddock-build")
+    PROGRAM.judge(str(tmp_path / "build"), "paddock-build")
     assert capsys.readouterr().err == ""
 
 
@@ -175,9 +175,9 @@ def test_a_job_that_ended_well_is_not_judged(tmp_path: Path, capsys: pytest.Capt
     ("amount", "text"), [(0, "0 B"), (999, "999 B"), (1500, "2 kB"), (37_300_000, "37 MB"), (1.5e9, "1.5 GB")]
 )
 def test_amounts_are_told_in_three_digits(amount: float, text: str) -> None:
-    assert ON_HOST.human(amount) == text
+    assert PROGRAM.human(amount) == text
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.9, "0:59"), (61, "1:01"), (3600, "60:00")])
 def test_times_are_minutes_and_seconds(seconds: float, text: str) -> None:
-    assert ON_HOST.clock(seconds) == text
+    assert PROGRAM.clock(seconds) == text

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from roles import on_host
+from roles import probe_tools
 from roles.benchmark.observe import look_at_benchmark
 from roles.gpu.classify import Nvidia
 from roles.llama_cpp import cuda
@@ -33,17 +33,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_tool_that_is_missing_hangs_or_fails_is_told_apart() -> None:
-    assert on_host.run(["paddock-no-such-tool"]) is None
-    assert on_host.run(["sh", "-c", "echo out; echo err >&2; exit 3"]) == {"rc": 3, "out": "out\n", "err": "err\n"}
-    hung = on_host.run(["sleep", "60"], 0.1)
+    assert probe_tools.run(["paddock-no-such-tool"]) is None
+    assert probe_tools.run(["sh", "-c", "echo out; echo err >&2; exit 3"]) == {"rc": 3, "out": "out\n", "err": "err\n"}
+    hung = probe_tools.run(["sleep", "60"], 0.1)
     assert hung is not None
     assert hung["rc"] is None
     assert "no answer within 0.1 s" in hung["err"]
 
 
 def test_a_tool_gets_no_input_and_its_bytes_need_not_be_text() -> None:
-    assert on_host.run(["cat"]) == {"rc": 0, "out": "", "err": ""}
-    said = on_host.run(["sh", "-c", r"printf 'a\377b'"])
+    assert probe_tools.run(["cat"]) == {"rc": 0, "out": "", "err": ""}
+    said = probe_tools.run(["sh", "-c", r"printf 'a\377b'"])
     assert said is not None
     assert said["out"] == "a\ufffdb"
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from roles import observation, on_host
+from roles import observation, probe_tools
 from roles.host import HOST, HostSeen
 from roles.llama_cpp.observe import LLAMA_CPP, LlamaCppSeen
 from roles.model.observe import MODEL
@@ -80,7 +80,7 @@ def test_the_probe_is_python_3_8() -> None:
     assert_old_python_can_run(observation.program(FRAGMENTS, hosts.wishes()))
 
 
-@pytest.mark.parametrize("file", ["job_on_host.py", "benchmark/on_host.py", "on_host.py", "root_program.py"])
+@pytest.mark.parametrize("file", ["job_program.py", "benchmark/program.py", "probe_tools.py", "root_program.py"])
 def test_so_is_every_other_program_for_the_host(file: str) -> None:
     assert_old_python_can_run((ROLES / file).read_text("utf-8"))
 
@@ -95,7 +95,7 @@ def global_names(code: CodeType) -> Iterator[str]:
 
 @pytest.mark.parametrize("fragment", FRAGMENTS, ids=lambda fragment: fragment.name)
 def test_a_look_uses_nothing_that_is_not_sent_with_it(fragment: Fragment[Any]) -> None:
-    there = {*vars(builtins), *vars(on_host)}
+    there = {*vars(builtins), *vars(probe_tools)}
     assert set(global_names(fragment.look.__code__)) <= there
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from roles.benchmark.decide import ON_HOST as TEXT
+from roles.benchmark.decide import PROGRAM as TEXT
 from roles.benchmark.observe import Result, look_at_benchmark
 from roles.remote import Script
 from tests.unit import fake_systemd, local
@@ -19,7 +19,7 @@ from tests.unit.fake_llama import FakeLlama
 from tests.unit.fake_systemd import FakeSystemd
 from tests.unit.programs import definitions
 
-ON_HOST = definitions("benchmark/on_host.py")
+PROGRAM = definitions("benchmark/program.py")
 IDS = list(range(4096))
 
 
@@ -37,10 +37,10 @@ def systemd(tmp_path: Path) -> FakeSystemd:
 
 
 def test_the_text_is_the_same_on_every_machine_and_does_not_repeat() -> None:
-    assert ON_HOST.text(11) == "quiet morning river garden garden garden winter garden table quiet letter.\n"
-    assert ON_HOST.text(400).startswith(ON_HOST.text(200))
-    assert len(ON_HOST.text(2048).split()) >= 2048
-    words = ON_HOST.text(2048).split()
+    assert PROGRAM.text(11) == "quiet morning river garden garden garden winter garden table quiet letter.\n"
+    assert PROGRAM.text(400).startswith(PROGRAM.text(200))
+    assert len(PROGRAM.text(2048).split()) >= 2048
+    words = PROGRAM.text(2048).split()
     windows = [tuple(words[at : at + 8]) for at in range(len(words) - 8)]
     assert len(set(windows)) > 0.99 * len(windows)
 
@@ -49,7 +49,7 @@ def test_the_text_is_the_same_on_every_machine_and_does_not_repeat() -> None:
     ("depth", "prompt", "pp"), [(0, 1, None), (1, 1, 874.99), (64, 64, 874.99), (2048, 2048, 874.99)]
 )
 def test_a_figure_is_the_servers_own(llama: FakeLlama, depth: int, prompt: int, pp: float | None) -> None:
-    assert ON_HOST.measure(llama.url, IDS, depth, 32) == {"n_depth": depth, "pp": pp, "tg": 22.46}
+    assert PROGRAM.measure(llama.url, IDS, depth, 32) == {"n_depth": depth, "pp": pp, "tg": 22.46}
     (asked,) = llama.completions()
     assert asked["prompt"] == IDS[:prompt]
     assert (asked["n_predict"], asked["cache_prompt"], asked["ignore_eos"], asked["temperature"]) == (
@@ -73,7 +73,7 @@ def test_a_figure_that_the_cache_or_an_early_end_helped_is_refused(
 ) -> None:
     llama.timings = timings
     with pytest.raises(SystemExit) as ended:
-        ON_HOST.measure(llama.url, IDS, 64, 32)
+        PROGRAM.measure(llama.url, IDS, 64, 32)
     assert ended.value.code == 1
     assert capsys.readouterr().err == f"paddock: the figures at depth 64 cannot be trusted: {sentence}\n"
 
@@ -81,8 +81,8 @@ def test_a_figure_that_the_cache_or_an_early_end_helped_is_refused(
 def test_the_peak_of_vram_is_the_process_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = "echo '1, 9000'; echo '4711, [N/A]'; echo ' 4711, 5342 '; echo '47, 6000'\n"
     monkeypatch.setenv("PATH", local.tool(tmp_path / "bin", "nvidia-smi", rows + f"touch {tmp_path}/asked\n"))
-    monkeypatch.setattr(ON_HOST, "PACE", 0.01)
-    watch = ON_HOST.Watch(4711)
+    monkeypatch.setattr(PROGRAM, "PACE", 0.01)
+    watch = PROGRAM.Watch(4711)
     watch.start()
     for _ in range(500):
         if watch.vram:
@@ -95,8 +95,8 @@ def test_the_peak_of_vram_is_the_process_own(tmp_path: Path, monkeypatch: pytest
 
 def test_a_host_without_nvidia_smi_has_no_peak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(ON_HOST, "PACE", 0.01)
-    watch = ON_HOST.Watch(os.getpid())
+    monkeypatch.setattr(PROGRAM, "PACE", 0.01)
+    watch = PROGRAM.Watch(os.getpid())
     watch.start()
     watch.join(10)
     assert not watch.is_alive()
