@@ -61,16 +61,19 @@ def take(state: State, host: Host) -> None:
     """Claim the host for this run, once. Raises Failed with the name of the run that has it."""
     if host.name in _claimed:
         return
-    [answer] = remote.run(state, host, Script(TAKE, (holder(), "", str(STALE_MINUTES)))) or [""]
-    if answer != "taken":
+    dead = ""
+    while True:
+        answer = "\n".join(remote.run(state, host, Script(TAKE, (holder(), dead, str(STALE_MINUTES)))))
+        if answer == "taken":
+            _claimed.add(host.name)
+            return
         claim = parsed(answer)
-        if alive(claim):
+        if alive(claim) or answer == dead:
             raise Failed(
                 f"another run changes this host: {claim.get('who', 'somebody')} since"
                 f" {claim.get('since', 'some time')}; wait for it, or remove {PATH} there if that run is dead"
             )
-        remote.run(state, host, Script(TAKE, (holder(), answer, str(STALE_MINUTES))))
-    _claimed.add(host.name)
+        dead = answer
 
 
 def held(host: Host) -> bool:
