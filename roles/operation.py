@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyinfra import logger
 from pyinfra.api import FunctionCommand, Host, State
@@ -91,7 +91,7 @@ def act(state: State, host: Host, step: Step) -> bool:
     try:
         claim.take(state, host)
         trouble.under_way(host, step.what + (f"; {step.goes_on}" if step.goes_on else ""))
-        lines = remote.run(state, host, step.script)
+        lines = remote.run(state, host, replace(step.script, claimed=True))
     except remote.Failed as error:
         trouble.failed(host, f"{step.what}: {error}")
         return False

@@ -21,6 +21,7 @@ from roles.observation import PLAIN, Stdin, context
 
 SENTENCE = "paddock: "  # a script's own last word about what went wrong
 STATUS = "paddock-exit "
+SIGN_OF_LIFE = 'touch -c "$HOME/.local/share/paddock/run.lock" 2>/dev/null\n'
 KEEPALIVE = 15  # seconds; a connection that is cut in silence is noticed
 ROOT = (Path(__file__).parent / "root_program.py").read_text("utf-8")
 
@@ -31,6 +32,7 @@ class Script:
 
     `seconds` is its time limit, after which its whole process group is killed. `root`: run by root, through sudo.
     `python`: the text is Python, not sh. `live`: print its output as it comes; it must end a failure with a sentence.
+    `claimed`: the run has claimed the host, and this is a sign of its life.
     """
 
     text: str
@@ -39,6 +41,7 @@ class Script:
     seconds: int = 120
     python: bool = False
     live: bool = False
+    claimed: bool = False
 
     def __repr__(self) -> str:
         return "<script>"
@@ -86,7 +89,7 @@ def stdin(script: Script) -> str:
     values = " ".join(shlex.quote(arg) for arg in script.args)
     return (
         'export LC_ALL=C XDG_RUNTIME_DIR="/run/user/$(id -u)"\n'
-        'touch -c "$HOME/.local/share/paddock/run.lock" 2>/dev/null\n'  # a sign of life
+        f"{SIGN_OF_LIFE if script.claimed else ''}"
         f"fail() {{ printf '{SENTENCE}%s\\n' \"$*\" >&2; exit 1; }}\n"
         f"paddock() {{\nset -eu\n{script.text}\n}}\n"
         f"{{ paddock {values} </dev/null\n}}\n"
