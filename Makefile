@@ -1,5 +1,5 @@
 # The verbs of this project. `make demo` and `make test` are the two that matter; both need root on a Debian-like machine.
-.PHONY: help setup docs lint check test demo demo-down
+.PHONY: help setup docs lint check test soak bench demo demo-down
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -8,9 +8,12 @@ NOT_HERE := SC2148,SC2164,SC2086,SC2016
 
 help:
 	@echo "make setup      the virtual environment"
-	@echo "make demo       the main job on a throwaway host of this machine; make demo-down takes it away"
+	@echo "make demo       the main job on a throwaway host of this machine"
+	@echo "make demo-down  takes that host away"
 	@echo "make docs       the pages that are made from the code"
 	@echo "make check      lint, types, unit and plan tests; under a minute"
+	@echo "make soak       the property tests, with 10,000 examples each"
+	@echo "make bench      what a run costs on a host that is as wanted"
 	@echo "make test       all tests, on throwaway hosts of this machine"
 
 setup: .venv/installed
@@ -37,6 +40,12 @@ check: lint
 
 test: lint
 	$(BIN)/pytest
+
+soak: setup
+	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 1800 tests/unit/test_settings_fuzz.py tests/unit/test_gpu_properties.py
+
+bench: setup
+	$(BIN)/python -m benchmarks.converged
 
 demo: setup
 	@$(BIN)/python -m tests.lab.demo

@@ -36,19 +36,25 @@ S = TypeVar("S", bound=Seen)
 
 @dataclass(frozen=True)
 class Fragment(Generic[S]):
-    """One role's part of the probe. `look` gets what `ask` made of the host's wishes; both sides speak JSON."""
+    """One role's part of the probe. `look` gets what `ask` made of the host's wishes; both sides speak JSON.
+
+    `unknown` stands in where the look failed, so that one odd file does not hide a whole host. A fragment without one
+    is needed: nothing can be decided without it.
+    """
 
     name: str
     look: Callable[[dict[str, Any]], dict[str, Any]]
     ask: Callable[[Any], dict[str, Any]]
     seen: type[S]
+    unknown: S | None = None
 
 
 class Observation:
-    """What one probe saw, by fragment. Immutable: `replace` makes another one."""
+    """What one probe saw, by fragment. Immutable: `replace` makes another one. `unseen`: looks that failed, and how."""
 
-    def __init__(self, records: Mapping[str, Seen]) -> None:
+    def __init__(self, records: Mapping[str, Seen], unseen: Mapping[str, str] | None = None) -> None:
         self._records = dict(records)
+        self.unseen = dict(unseen or {})
 
     def __getitem__(self, fragment: Fragment[S]) -> S:
         record = self._records[fragment.name]
@@ -64,7 +70,7 @@ class Observation:
 
     def replace(self, fragment: Fragment[S], **changes: Any) -> Observation:
         """The same observation with some fields of one record changed."""
-        return Observation({**self._records, fragment.name: self[fragment].model_copy(update=changes)})
+        return Observation({**self._records, fragment.name: self[fragment].model_copy(update=changes)}, self.unseen)
 
 
 def program(fragments: Sequence[Fragment[Any]], wishes: Any) -> str:
@@ -84,22 +90,32 @@ def program(fragments: Sequence[Fragment[Any]], wishes: Any) -> str:
 
 
 def parse(text: str, fragments: Sequence[Fragment[Any]]) -> Observation:
-    """The probe's answer as an observation. Raises ValueError on anything that is not whole."""
+    """The probe's answer as an observation. Raises ValueError where a needed part of it is missing."""
     answers: Any = json.loads(text)
     if not isinstance(answers, dict):
         raise ValueError("the answer is not a record")
     records: dict[str, Seen] = {}
+    unseen: dict[str, str] = {}
     for fragment in fragments:
-        answer = answers.get(fragment.name)
-        if isinstance(answer, dict) and "error" in answer:
-            raise ValueError(f"{fragment.name}: {answer['error']}")
         try:
-            records[fragment.name] = fragment.seen.model_validate(answer)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, (fragment.name, *first["loc"])))
-            raise ValueError(f"{where}: {first['msg']}") from None
-    return Observation(records)
+            records[fragment.name] = _record(fragment, answers.get(fragment.name))
+        except ValueError as error:
+            if fragment.unknown is None:
+                raise
+            records[fragment.name] = fragment.unknown
+            unseen[fragment.name] = str(error)
+    return Observation(records, unseen)
+
+
+def _record(fragment: Fragment[S], answer: Any) -> S:
+    if isinstance(answer, dict) and "error" in answer:
+        raise ValueError(f"{fragment.name}: {answer['error']}")
+    try:
+        return fragment.seen.model_validate(answer)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, (fragment.name, *first["loc"])))
+        raise ValueError(f"{where}: {first['msg']}") from None
 
 
 class Unreadable(Exception):

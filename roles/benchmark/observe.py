@@ -56,4 +56,6 @@ class BenchmarkSeen(Seen):
     last: Result | None
 
 
-BENCHMARK = Fragment("benchmark", look_at_benchmark, lambda _: {"history": HISTORY}, BenchmarkSeen)
+BENCHMARK = Fragment(
+    "benchmark", look_at_benchmark, lambda _: {"history": HISTORY}, BenchmarkSeen, BenchmarkSeen(last=None)
+)

@@ -61,4 +61,7 @@ BROWSERS: dict[str, dict[str, Any]] = {
     },
 }
 
-BROWSER = Fragment("browser", look_at_browser, lambda _: {"browsers": BROWSERS}, BrowserSeen)
+NOT_THERE = PolicySeen(installed=False, policy=None, mode=None, uid=None, folders={})
+UNKNOWN = BrowserSeen(browsers=dict.fromkeys(BROWSERS, NOT_THERE))
+
+BROWSER = Fragment("browser", look_at_browser, lambda _: {"browsers": BROWSERS}, BrowserSeen, UNKNOWN)

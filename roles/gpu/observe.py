@@ -100,4 +100,7 @@ class GpuSeen(Seen):
 
 SECONDS = 10  # a card that is lost makes nvidia-smi hang
 
-GPU = Fragment("gpu", look_at_gpu, lambda _: {"fields": FIELDS, "seconds": SECONDS}, GpuSeen)
+# Not "no GPU": that would quietly be the CPU.
+UNKNOWN = GpuSeen(table=Tool(rc=1, out="the probe could not look"))
+
+GPU = Fragment("gpu", look_at_gpu, lambda _: {"fields": FIELDS, "seconds": SECONDS}, GpuSeen, UNKNOWN)

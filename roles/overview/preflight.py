@@ -57,6 +57,7 @@ def preflight(wishes: Wishes, seen: Observation) -> Decision:
     refusal = refusal or reasons.stolen_port(wanted, seen[SERVICE])
     nvidia = gpu(seen)
     notes = [nvidia.next_boot, *nvidia.warnings]
+    notes += [f"{name} could not be looked at ({why})" for name, why in seen.unseen.items()]
     if uncapped := reasons.uncapped(host):
         if wanted.memory_cap_required is True:
             refusal = refusal or f"{uncapped}; boot with cgroup v2, or set memory_cap_required='warn'"

@@ -65,7 +65,7 @@ class RecordSeen(Seen):
             return None
 
 
-RECORD = Fragment("record", look_at_record, lambda _: {"path": PATH}, RecordSeen)
+RECORD = Fragment("record", look_at_record, lambda _: {"path": PATH}, RecordSeen, RecordSeen())
 
 
 def facts_of(wishes: Wishes, seen: Observation) -> Facts:

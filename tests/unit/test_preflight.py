@@ -163,3 +163,24 @@ def test_the_last_line_does_not_claim_what_does_not_run(state: str, told: str) -
 def test_the_last_line_does_not_call_an_endless_cap_a_number() -> None:
     properties = {**hosts.converged_answers()["service"]["properties"], "MemoryMax": "infinity"}
     assert "capped at 0 MiB" not in summary(hosts.wishes(), hosts.converged(service={"properties": properties}))
+
+
+def test_a_part_of_the_host_that_cannot_be_looked_at_is_said_and_the_rest_stands() -> None:
+    answers: dict[str, Any] = {**hosts.converged_answers(), "benchmark": {"error": "OSError(5)"}, "browser": "garbage"}
+    seen = hosts.parsed(answers)
+    decision = preflight(hosts.wishes(), seen)
+    assert decision.refusal is None
+    assert "benchmark could not be looked at (benchmark: OSError(5))" in (decision.left_out or "")
+    assert "browser could not be looked at" in (decision.left_out or "")
+
+
+def test_a_gpu_that_cannot_be_looked_at_is_not_taken_for_none() -> None:
+    answers: dict[str, Any] = {**hosts.converged_answers(), "gpu": {"error": "OSError(5)"}}
+    decision = preflight(hosts.wishes(), hosts.parsed(answers))
+    assert "set backend='cpu'" in (decision.refusal or "")
+
+
+@pytest.mark.parametrize("part", ["host", "machine", "llama_cpp", "model", "service"])
+def test_without_the_parts_that_everything_rests_on_nothing_is_decided(part: str) -> None:
+    with pytest.raises(ValueError, match=part):
+        hosts.parsed({**hosts.converged_answers(), part: {"error": "OSError(5)"}})
