@@ -3,6 +3,7 @@ file's time. A run that died on this machine is no obstacle; one that died elsew
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import json
 import os
@@ -20,6 +21,7 @@ from roles.remote import Failed, Script
 PATH = "~/.local/share/paddock/run.lock"
 STALE_MINUTES = 45  # longer than any script that gives no sign of life
 TAKE = (Path(__file__).parent / "claim.sh").read_text("utf-8")
+GIVE_BACK = 'file=$HOME/.local/share/paddock/run.lock; test "$(cat "$file")" != "$1" || rm -f "$file"'
 _claimed: set[str] = set()
 
 
@@ -74,6 +76,14 @@ def take(state: State, host: Host) -> None:
                 f" {claim.get('since', 'some time')}; wait for it, or remove {PATH} there if that run is dead"
             )
         dead = answer
+
+
+def give_back(state: State, host: Host) -> None:
+    """After a failure: this run does nothing more there. Without a connection the claim is left to grow stale."""
+    if host.name in _claimed:
+        _claimed.discard(host.name)
+        with contextlib.suppress(Failed):
+            remote.run(state, host, Script(GIVE_BACK, (holder(),)))
 
 
 def held(host: Host) -> bool:

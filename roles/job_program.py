@@ -107,7 +107,7 @@ class Progress:
             last = [line for line in tail(self.log).splitlines() if line.strip()]
             return clock(passed) + (", " + last[-1].strip()[:80] if last else "")
         done, total, what = steps[-1]
-        name = os.path.basename(what.split()[-1])
+        name = os.path.basename((what.split() or [""])[-1])
         return f"{done} of {total}, {int(done) * 100 // int(total)} %, {clock(passed)}, {name}"
 
     def show(self) -> None:

@@ -94,6 +94,7 @@ def act(state: State, host: Host, step: Step) -> bool:
         lines = remote.run(state, host, replace(step.script, claimed=True))
     except remote.Failed as error:
         trouble.failed(host, f"{step.what}: {error}")
+        claim.give_back(state, host)
         return False
     finally:
         trouble.under_way(host, None)

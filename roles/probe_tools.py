@@ -96,8 +96,22 @@ def newest_kernel() -> str:
     return max(names, key=parts) if names else os.uname().release
 
 
-def gguf_metadata(path: str, most: int = 1 << 20) -> dict[str, Any]:
+def read_end(path: str, most: int) -> str:
+    """The last lines of a file that grows; a line that was cut off is no line. Nothing where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            start = max(file.seek(0, os.SEEK_END) - most, 0)
+            file.seek(start)
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+    return text.split("\n", 1)[-1] if start else text
+
+
+def gguf_metadata(path: str, most: int = 1 << 20) -> dict[str, Any] | None:
     """The scalar metadata at the beginning of a GGUF, up to the tokenizer's; as much as can be read of it.
+
+    None for a file that is no GGUF, or cannot be read.
 
     Format: github.com/ggml-org/ggml, docs/gguf.md. All numbers are little-endian.
     """
@@ -108,8 +122,11 @@ def gguf_metadata(path: str, most: int = 1 << 20) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             data = file.read(most)
-        if data[:4] != b"GGUF":
-            return {}
+        version, _, count = (
+            struct.unpack_from("<IQQ", data, 4) if data[:4] == b"GGUF" and len(data) >= 24 else (0, 0, 0)
+        )
+        if not 2 <= version <= 9:
+            return None
         at = 24
 
         def take(form: str) -> Any:
@@ -126,20 +143,22 @@ def gguf_metadata(path: str, most: int = 1 << 20) -> dict[str, Any]:
                 raise ValueError("beyond what was read")
             return data[at - size : at].decode("utf-8", "replace")
 
-        for _ in range(struct.unpack_from("<Q", data, 16)[0]):
+        for _ in range(count):
             key = text()
             if key.startswith("tokenizer."):
                 break
             kind = take("<I")
             if kind == 9:
-                item, count = take("<I"), take("<Q")
+                item, length = take("<I"), take("<Q")
                 if item == 8:
-                    for _ in range(count):
+                    for _ in range(length):
                         text()
                 else:
-                    at += count * struct.calcsize(sizes[item])
+                    at += length * struct.calcsize(sizes[item])
             else:
                 found[key] = text() if kind == 8 else take(sizes[kind])
-    except (OSError, ValueError, KeyError, struct.error):
+    except OSError:
+        return None
+    except (ValueError, KeyError, struct.error):
         pass  # what was read before stands
     return found

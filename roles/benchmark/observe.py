@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roles.observation import Fragment, Seen
-from roles.probe_tools import read
+from roles.probe_tools import read_end
 
 HISTORY = "~/.local/share/paddock/benchmarks.jsonl"
 
@@ -16,7 +16,7 @@ def look_at_benchmark(ask: dict[str, Any]) -> dict[str, Any]:
     import os
 
     last = None
-    for line in (read(os.path.expanduser(ask["history"]), 1 << 24) or "").splitlines():
+    for line in read_end(os.path.expanduser(ask["history"]), 1 << 20).splitlines():
         try:
             entry = json.loads(line)
         except ValueError:

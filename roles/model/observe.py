@@ -18,7 +18,8 @@ def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
     while folder and not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     disk = os.statvfs(folder or "/")
-    metadata = gguf_metadata(path) if os.path.isfile(path) else {}
+    header = gguf_metadata(path) if os.path.isfile(path) else None
+    metadata = header or {}
     architecture = metadata.get("general.architecture")
     part = node(path + ".part")
     try:
@@ -28,7 +29,7 @@ def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
     return {
         "path": path,
         "file": node(os.path.realpath(path)),
-        "is_gguf": bool(metadata),
+        "is_gguf": header is not None,
         "architecture": architecture,
         "trained_context": metadata.get(f"{architecture}.context_length"),
         "mla": f"{architecture}.attention.kv_lora_rank" in metadata,

@@ -41,7 +41,7 @@ def judge(before: Facts | None, now: Facts | None, nvidia: Nvidia, release_there
         return Verdict("replan", told)
     if told := _changes(before, now, "driver", "kernel"):
         return Verdict("rebench", told)
-    return Verdict("nothing", "all is as the last deploy left it")
+    return Verdict("nothing", "driver, card, release, model and settings are as the last deploy left them")
 
 
 def _changes(before: Facts, now: Facts, *names: str) -> str:

@@ -33,7 +33,7 @@ def key(default: Any, description: str, example: Any, **rules: Any) -> Any:
 
 
 class Record(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class LlamaCpp(Record):

@@ -76,7 +76,7 @@ def plant_release(host: LabHost, inventory: Path) -> None:
 
 
 def test_a_healthy_host_needs_nothing(laptop: Laptop) -> None:
-    assert laptop.verdict() == "nothing: all is as the last deploy left it"
+    assert laptop.verdict() == "nothing: driver, card, release, model and settings are as the last deploy left them"
 
 
 def test_libraries_newer_than_the_module_ask_for_a_reboot_and_touch_nothing(laptop: Laptop) -> None:
@@ -100,7 +100,7 @@ def test_after_the_reboot_the_new_driver_is_measured_and_nothing_is_rebuilt(lapt
     assert run.code == 0, run.text
     assert f"measure at 0 and 1024 tokens of context: driver {OLD} -> {NEW}" in run.err
     assert show(laptop.host, "MainPID") == pid
-    assert laptop.verdict() == "nothing: all is as the last deploy left it"
+    assert laptop.verdict() == "nothing: driver, card, release, model and settings are as the last deploy left them"
 
 
 def test_a_newer_toolkit_asks_for_a_rebuild_and_says_what_changed(laptop: Laptop) -> None:

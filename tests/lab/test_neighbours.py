@@ -67,7 +67,7 @@ def test_a_host_that_fails_leaves_its_neighbour_converged(
     if phase != "execute" or acts:
         assert result.code == 1, result.text
         assert any(line.startswith(f"paddock: two: {sentence}") for line in words), words
-    assert "paddock: one: nothing: all is as the last deploy left it" in words
+    assert "paddock: one: nothing: driver, card, release, model and settings are as the last deploy left them" in words
     if acts:
         assert any(line.startswith("paddock: one: serving tiny-moe") for line in words), words
     if "--json" in mode:

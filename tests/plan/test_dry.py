@@ -20,7 +20,7 @@ ROLES = [
     "Benchmark | Measure what is served",
     "Remember and sum up",
 ]
-NOTHING = "nothing: all is as the last deploy left it"
+NOTHING = "nothing: driver, card, release, model and settings are as the last deploy left them"
 
 
 def plan(run: Run, host: str) -> list[str]:

@@ -50,7 +50,10 @@ def test_without_sudo_what_needs_it_is_left_out_and_said(dry: Run) -> None:
 
 @pytest.mark.parametrize(
     ("host", "verdict"),
-    [("good", "nothing: all is as the last deploy left it"), ("bare", "rebuild: nothing is built on this host yet")],
+    [
+        ("good", "nothing: driver, card, release, model and settings are as the last deploy left them"),
+        ("bare", "rebuild: nothing is built on this host yet"),
+    ],
 )
 def test_of_a_host_that_is_well_a_dry_run_says_the_verdict(dry: Run, host: str, verdict: str) -> None:
     assert dry.last_words(host) == [verdict]
@@ -87,7 +90,7 @@ def test_a_run_in_which_a_host_has_trouble_exits_with_1(acting: Run) -> None:
     assert acting.code == 1
 
 
-@pytest.mark.parametrize(("host", "commands"), [("good", 1), ("acts", 5), ("stumbles", 3), ("garbage", 1)])
+@pytest.mark.parametrize(("host", "commands"), [("good", 1), ("acts", 5), ("stumbles", 4), ("garbage", 1)])
 def test_a_host_is_looked_at_once_and_claimed_looked_at_again_and_given_back_where_it_changes(
     acting: Run, host: str, commands: int
 ) -> None:

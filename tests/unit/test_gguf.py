@@ -64,13 +64,13 @@ def test_of_a_file_that_was_cut_off_what_stands_there_is_read(tmp_path: Path) ->
     for size in range(0, 600, 7):
         path.write_bytes(data[:size])
         found = gguf_metadata(str(path))
-        assert found.items() <= whole.items()
+        assert (found or {}).items() <= (whole or {}).items()
 
 
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"not a model, but long enough to be one", b"GGUF" + b"\xff" * 100])
 def test_what_is_no_gguf_is_told_by_its_lack_of_metadata(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.gguf").write_bytes(content)
-    assert gguf_metadata(str(tmp_path / "a.gguf")) == {}
+    assert gguf_metadata(str(tmp_path / "a.gguf")) is None
     assert not seen(tmp_path / "a.gguf").is_gguf
 
 

@@ -94,7 +94,7 @@ def test_what_the_next_boot_will_break_is_said_before_it_does(next_boot: str | N
 @pytest.mark.parametrize(
     ("data", "changes", "told"),
     [
-        ({}, {}, "nothing: all is as the last deploy left it"),
+        ({}, {}, "nothing: driver, card, release, model and settings are as the last deploy left them"),
         ({}, {"record": {"facts": None}}, "replan: nothing is recorded about this host yet"),
         ({}, {"llama_cpp": {"releases": {}}}, "rebuild: release 012345678-"),
         ({}, {"llama_cpp": {"compilers": {"/usr/bin/g++": "15.1.0"}}}, "rebuild: release 012345678-"),

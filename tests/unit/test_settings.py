@@ -68,7 +68,7 @@ def test_keys_of_pyinfra_and_its_connectors_are_let_through(key: str) -> None:
         ("backend", "vulkan", "'auto', 'cuda', 'cpu' or 'rpc'"),
         ("host", 1, "a valid string"),
         ("temperature", "hot", "a valid number"),
-        ("temperature", float("nan"), "greater than or equal to 0"),
+        ("temperature", float("nan"), "a finite number"),
         ("top_p", 1.5, "less than or equal to 1"),
         ("llama_ref", 12464, "a valid string"),
         ("llama_repo", "", "at least 1 character"),

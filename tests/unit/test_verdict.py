@@ -89,7 +89,7 @@ def test_a_host_that_nothing_is_recorded_of_is_new(there: bool, kind: str) -> No
         (("model", "settings"), True, "another model, other settings"),
         (("toolkit", "release"), False, "toolkit 12.8 -> 13.2, release aaaaaaaaa-11111111 -> bbbbbbbbb-22222222"),
         ((), False, "release aaaaaaaaa-11111111 is not on the host any more"),
-        ((), True, "all is as the last deploy left it"),
+        ((), True, "driver, card, release, model and settings are as the last deploy left them"),
     ],
 )
 def test_the_reason_names_the_facts(names: tuple[str, ...], there: bool, reason: str) -> None:
