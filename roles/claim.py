@@ -19,9 +19,9 @@ from roles import remote
 from roles.remote import Failed, Script
 
 PATH = "~/.local/share/paddock/run.lock"
-STALE_MINUTES = 45  # longer than any script that gives no sign of life
+STALE_MINUTES = 45  # installing packages gives no sign of life in between, and may take 30
 TAKE = (Path(__file__).parent / "claim.sh").read_text("utf-8")
-GIVE_BACK = 'file=$HOME/.local/share/paddock/run.lock; test "$(cat "$file")" != "$1" || rm -f "$file"'
+GIVE_BACK = (Path(__file__).parent / "overview" / "remember.sh").read_text("utf-8")
 _claimed: set[str] = set()
 
 
@@ -30,7 +30,7 @@ def holder() -> str:
     """Who this run is, as one line of JSON: told to people, and enough to see later whether it still lives."""
     return json.dumps(
         {
-            "who": f"{getpass.getuser()}@{socket.gethostname()}",
+            "who": f"{user()}@{socket.gethostname()}",
             "since": time.strftime("%Y-%m-%d %H:%M:%S %Z"),
             "pid": os.getpid(),
             "started": started(os.getpid()),
@@ -39,9 +39,20 @@ def holder() -> str:
     )
 
 
+def user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's uid without a name
+        return str(os.getuid())
+
+
 def place() -> str:
-    """Which system's process numbers these are: a boot and a pid namespace."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + " " + str(Path("/proc/self/ns/pid").readlink())
+    """Which system's process numbers these are: a boot and a pid namespace; where there is no /proc, the machine."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return socket.gethostname()
 
 
 def started(pid: int) -> str | None:
@@ -56,7 +67,18 @@ def alive(claim: dict[str, Any]) -> bool:
     """Whether the run that made a claim may still be at work; one on another system always may."""
     if claim.get("place") != place():
         return True
-    return claim.get("started") is not None and started(int(claim.get("pid", 0))) == claim["started"]
+    pid = claim.get("pid")
+    if claim.get("started") is None and isinstance(pid, int):  # no /proc here: the number alone must do
+        return _exists(pid)
+    return isinstance(pid, int) and started(pid) == claim.get("started")
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
 
 
 def take(state: State, host: Host) -> None:
@@ -83,7 +105,7 @@ def give_back(state: State, host: Host) -> None:
     if host.name in _claimed:
         _claimed.discard(host.name)
         with contextlib.suppress(Failed):
-            remote.run(state, host, Script(GIVE_BACK, (holder(),)))
+            remote.run(state, host, Script(GIVE_BACK, ("", holder())))
 
 
 def held(host: Host) -> bool:

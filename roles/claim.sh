@@ -4,12 +4,14 @@ me=$1 dead=$2 stale=$3
 folder=$HOME/.local/share/paddock
 file=$folder/run.lock
 mkdir -p "$folder"
-if test -n "$dead" && test "$(cat "$file" 2>/dev/null)" = "$dead"; then rm -f "$file"; fi
-if test -n "$(find "$file" -mmin "+$stale" 2>/dev/null)"; then rm -f "$file"; fi
-# noclobber: of two that come at once, one makes the file.
-if (set -C && printf '%s\n' "$me" >"$file") 2>/dev/null || test "$(cat "$file" 2>/dev/null)" = "$me"; then
+test -w "$folder" || fail "$folder is not writable by $(id -un)"
+exec 9>"$folder/.claim"
+flock -w 30 9 || fail "$folder/.claim is locked by somebody"
+held=$(cat "$file" 2>/dev/null || true)
+if test ! -e "$file" || test "$held" = "$me" || { test -n "$dead" && test "$held" = "$dead"; } ||
+    test -n "$(find "$file" -mmin "+$stale" 2>/dev/null)"; then
+    printf '%s\n' "$me" >"$file"
     echo taken
 else
-    test -w "$folder" || fail "$folder is not writable by $(id -un)"
-    cat "$file"
+    printf '%s\n' "$held"
 fi

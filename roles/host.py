@@ -29,7 +29,6 @@ def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:
     own = f"/run/user/{os.getuid()}"
     os.environ.setdefault("XDG_RUNTIME_DIR", own)
     group = f"/sys/fs/cgroup/user.slice/user-{os.getuid()}.slice/user@{os.getuid()}.service/cgroup.controllers"
-    disk = os.statvfs(me.pw_dir)
     return {
         "user": me.pw_name,
         "uid": os.getuid(),
@@ -45,14 +44,13 @@ def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:
         "memory_total": memory.get("MemTotal", 0),
         "memory_available": memory.get("MemAvailable", 0),
         "cpus": len(os.sched_getaffinity(0)),
-        "disk_free": disk.f_bavail * disk.f_frsize,
         "certificates": any(os.path.exists(path) for path in ask["certificates"]),
         "commands": {name: find_command(name) for name in ask["commands"]},
     }
 
 
 class HostSeen(Seen):
-    """Memory and disk in bytes. `root`: how root is reached; `commands`: absolute paths, None where missing."""
+    """Memory in bytes. `root`: how root is reached; `commands`: absolute paths, None where missing."""
 
     user: str
     uid: int
@@ -68,7 +66,6 @@ class HostSeen(Seen):
     memory_total: int
     memory_available: int
     cpus: int
-    disk_free: int
     certificates: bool
     commands: dict[str, str | None]
 
@@ -93,5 +90,6 @@ HOST = Fragment("host", look_at_host, lambda _: {"commands": COMMANDS, "certific
 def no_root(seen: HostSeen, what: str) -> str:
     """The sentence about something that only root may do."""
     if seen.root == "password":
-        return f"{what}: root is needed and sudo wants a password; run again with --same-sudo-password"
+        how = f"if {seen.user} may use sudo, run again with --same-sudo-password"
+        return f"{what}: root is needed and sudo wants a password; {how}"
     return f"{what}: root is needed and {seen.user} has none"

@@ -21,8 +21,15 @@ FIRST, LAST = 5.0, 30.0  # seconds between two lines of progress, at first and i
 
 
 def systemctl(*words: str) -> str:
-    done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, timeout=30)
-    return done.stdout.strip()
+    """Its answer. A manager that is busy is asked again: an empty answer must not pass for "it does not run"."""
+    for _ in range(5):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(["systemctl", "--user", *words], capture_output=True, text=True, timeout=30)
+            if done.returncode == 0:
+                return done.stdout.strip()
+        time.sleep(1)
+    end("the user's systemd manager does not answer")
+    return ""
 
 
 def write(path: str, text: str) -> None:
@@ -49,7 +56,7 @@ def start(job: dict[str, Any], base: str, unit: str) -> None:
         write(secret, job["secret"])
     unlink(base + ".exit")
     write(base + ".log", "")
-    systemctl("reset-failed", unit + ".service")
+    subprocess.run(["systemctl", "--user", "reset-failed", unit + ".service"], capture_output=True, timeout=30)
     wrapper = 'sh "$0.sh" && status=0 || status=$?; echo $status >"$0.exit"; exit $status'
     limits = [f"RuntimeMaxSec={job['seconds']}", f"MemoryMax={job['memory']}", "MemorySwapMax=0", "OOMPolicy=stop"]
     output = ["StandardOutput=append:" + base + ".log", "StandardError=append:" + base + ".log"]
@@ -172,5 +179,5 @@ def main() -> None:
 
 try:
     main()
-except OSError as error:
+except (OSError, subprocess.SubprocessError) as error:
     end(str(error))

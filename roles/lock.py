@@ -69,10 +69,16 @@ class Lock:
         self.changed = False
 
 
-def beside(inventory: Inventory) -> Path:
-    """Where the lock of this run's inventory is: beside the file, or in the working directory for a list of hosts."""
+def inventory_file(inventory: Inventory) -> Path | None:
+    """The file that this run's inventory was read from; None for a list of hosts. pyinfra keeps its name as a group."""
     for word in sys.argv[1:]:
         path = Path(word)
         if path.suffix == ".py" and path.stem in inventory.groups and path.is_file():
-            return path.with_suffix(".lock.yml")
-    return Path("paddock.lock.yml")
+            return path
+    return None
+
+
+def beside(inventory: Inventory) -> Path:
+    """Where the lock of this run's inventory is: beside the file, or in the working directory for a list of hosts."""
+    path = inventory_file(inventory)
+    return path.with_suffix(".lock.yml") if path else Path("paddock.lock.yml")

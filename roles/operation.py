@@ -23,12 +23,13 @@ from roles.remote import Script
 @dataclass(frozen=True)
 class Step:
     """One thing to do on the host. `what` names it in an error; `diff` is (path, old text, new text); `goes_on` says
-    what becomes of it when this run is interrupted."""
+    what becomes of it when this run is interrupted; an `optional` one is left out for a user who may not be root."""
 
     what: str
     script: Script
     diff: tuple[str, str, str] | None = None
     goes_on: str = ""
+    optional: bool = False
     report: Callable[[list[str]], None] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
@@ -91,8 +92,11 @@ def act(state: State, host: Host, step: Step) -> bool:
     try:
         claim.take(state, host)
         trouble.under_way(host, step.what + (f"; {step.goes_on}" if step.goes_on else ""))
-        lines = remote.run(state, host, replace(step.script, claimed=True))
+        lines = remote.run(state, host, replace(step.script, claim=claim.holder()))
     except remote.Failed as error:
+        if step.optional and error.may_not:
+            trouble.left_out(host, f"{step.what}: {error}")
+            return True
         trouble.failed(host, f"{step.what}: {error}")
         claim.give_back(state, host)
         return False
@@ -109,12 +113,14 @@ def _refuse(state: State, host: Host, why: str) -> Iterator[PyinfraCommand]:
     else:
         # Not state.fail_hosts: it asks at the terminal, and ends the run where it was the only host.
         trouble.failed(host, why)
+        plan.show(host, trouble.verdict_of(host))
         state.failed_hosts.add(host)
         state.active_hosts.discard(host)
 
 
 def _fail(state: State, host: Host, why: str) -> bool:
     trouble.failed(host, why)
+    claim.give_back(state, host)
     return False
 
 

@@ -15,6 +15,8 @@ def note(host: Host, role: str, reasons: tuple[str, ...]) -> None:
 def show(host: Host, verdict: str) -> None:
     """The block of one host: the verdict, then a line per reason. Only the verdict where nothing would change."""
     lines = _planned.pop(host.name, [])
+    if not verdict:
+        return
     width = max((len(role) for role, _ in lines), default=0)
     for line in [verdict, *(f"  {role:{width}}  {reason}" for role, reason in lines)]:
         host.log(line)

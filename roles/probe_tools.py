@@ -77,6 +77,15 @@ def find_command(name: str) -> str | None:
     return None
 
 
+def user_name(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return "uid " + str(uid)
+
+
 def entries(folder: str) -> list[str]:
     """The names in a folder, sorted; none where it cannot be read."""
     try:

@@ -11,7 +11,7 @@ import getpass
 import shlex
 import socket
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paramiko import SSHException
@@ -21,7 +21,21 @@ from roles.observation import PLAIN, Stdin, context
 
 SENTENCE = "paddock: "  # a script's own last word about what went wrong
 STATUS = "paddock-exit "
-SIGN_OF_LIFE = 'touch -c "$HOME/.local/share/paddock/run.lock" 2>/dev/null\n'
+TAKEN_OVER = "another run has taken this host over"
+# The claim is still this run's; the file's time is the run's sign of life.
+STILL_HELD = {
+    "sh": """
+lock=$HOME/.local/share/paddock/run.lock
+test "$(cat "$lock" 2>/dev/null)" = {claim} || fail "{taken_over}"
+touch "$lock"
+""",
+    "python": """
+lock = os.path.expanduser("~/.local/share/paddock/run.lock")
+if not os.path.exists(lock) or open(lock).read().strip() != {claim}:
+    sys.exit("{sentence}{taken_over}")
+os.utime(lock)
+""",
+}
 KEEPALIVE = 15  # seconds; a connection that is cut in silence is noticed
 ROOT = (Path(__file__).parent / "root_program.py").read_text("utf-8")
 
@@ -32,7 +46,7 @@ class Script:
 
     `seconds` is its time limit, after which its whole process group is killed. `root`: run by root, through sudo.
     `python`: the text is Python, not sh. `live`: print its output as it comes; it must end a failure with a sentence.
-    `claimed`: the run has claimed the host, and this is a sign of its life.
+    `claim`: what the host must still be claimed by.
     """
 
     text: str
@@ -41,7 +55,7 @@ class Script:
     seconds: int = 120
     python: bool = False
     live: bool = False
-    claimed: bool = False
+    claim: str = ""
 
     def __repr__(self) -> str:
         return "<script>"
@@ -49,6 +63,12 @@ class Script:
 
 class Failed(Exception):
     """A script ended badly; the text is one sentence."""
+
+    @property
+    def may_not(self) -> bool:
+        """Whether sudo's reason is that this user may not use it: another thing than a wrong password."""
+        text = str(self)
+        return "sudo refused it" in text and ("sudoers" in text or "not allowed" in text or "may not run" in text)
 
 
 def run(state: State, host: Host, script: Script) -> list[str]:
@@ -78,20 +98,26 @@ def run(state: State, host: Host, script: Script) -> list[str]:
 
 def as_root(script: Script, password: str) -> Script:
     """The program that runs a script by root. The password is in its text, which travels on standard input."""
-    return Script(ROOT, (stdin(script), str(script.seconds), password), seconds=script.seconds + 60, python=True)
+    inner = stdin(replace(script, claim=""))  # the claim is the user's, and is looked at before sudo
+    arguments = (inner, str(script.seconds), password)
+    return Script(ROOT, arguments, seconds=script.seconds + 60, python=True, claim=script.claim)
 
 
 def stdin(script: Script) -> str:
     """What the host reads."""
     if script.python:
-        arguments = list(script.args)
-        return f"import sys\nsys.argv[1:] = {arguments!r}\nexec(compile({script.text!r}, 'paddock', 'exec'))\n"
-    values = " ".join(shlex.quote(arg) for arg in script.args)
+        arguments, held = list(script.args), ""
+        if script.claim:
+            held = STILL_HELD["python"].format(claim=repr(script.claim), taken_over=TAKEN_OVER, sentence=SENTENCE)
+        program = f"exec(compile({script.text!r}, 'paddock', 'exec'))"
+        return f"import os, sys\n{held}sys.argv[1:] = {arguments!r}\n{program}\n"
+    values, held = " ".join(shlex.quote(arg) for arg in script.args), ""
+    if script.claim:
+        held = STILL_HELD["sh"].format(claim=shlex.quote(script.claim), taken_over=TAKEN_OVER)
     return (
         'export LC_ALL=C XDG_RUNTIME_DIR="/run/user/$(id -u)"\n'
-        f"{SIGN_OF_LIFE if script.claimed else ''}"
         f"fail() {{ printf '{SENTENCE}%s\\n' \"$*\" >&2; exit 1; }}\n"
-        f"paddock() {{\nset -eu\n{script.text}\n}}\n"
+        f"paddock() {{\nset -eu\n{held}{script.text}\n}}\n"
         f"{{ paddock {values} </dev/null\n}}\n"
     )
 
@@ -100,7 +126,10 @@ def command(script: Script) -> StringCommand:
     """What the host runs: the same for every script. The status is printed, as a lost connection has none."""
     reader = "python3 -ISB -" if script.python else "sh -s"
     run_it = f"LC_ALL=C timeout -k 10 {script.seconds} {reader}"
-    return StringCommand(run_it if script.live else f"{run_it}; s=$?; echo; echo {STATUS}$s")
+    if script.live:
+        late = f'case $s in 124|137) echo "{SENTENCE}it took longer than {script.seconds} s" >&2;; esac'
+        return StringCommand(f"{run_it}; s=$?; {late}; exit $s")
+    return StringCommand(f"{run_it}; s=$?; echo; echo {STATUS}$s")
 
 
 def last_word(err: list[str], out: list[str], status: str | None, seconds: int) -> str:

@@ -40,7 +40,7 @@ def verdict(host: Host, what: str) -> None:
 
 
 def verdict_of(host: Host) -> str:
-    return _verdicts.get(host.name, "not judged")
+    return _verdicts.get(host.name, "")
 
 
 def last_word(host: Host, what: str) -> None:
@@ -98,7 +98,8 @@ def _print_last_lines() -> None:
         return
     if state.current_stage >= StateStage.Prepare and not state.activated_hosts and not state.failed_hosts:
         names = ", ".join(host.name for host in state.inventory) or "none: is that file an inventory?"
-        print(f"paddock: there is no host to work on; the inventory's hosts are {names}", file=sys.stderr)
+        limited = " that --limit or --exclude leaves" if state.limit_hosts is not None else ""
+        print(f"paddock: there is no host{limited} to work on; the inventory's hosts are {names}", file=sys.stderr)
         _exit(2)
     for host in state.inventory:
         if state.limit_hosts is not None and host not in state.limit_hosts:

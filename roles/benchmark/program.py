@@ -7,6 +7,7 @@ refused. The result is one line of JSON, appended to the history and printed.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -54,10 +55,12 @@ class Watch(threading.Thread):
     def run(self) -> None:
         query = ["nvidia-smi", "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"]
         while not self.over.wait(PACE):
+            with contextlib.suppress(OSError):
+                os.utime(os.path.expanduser("~/.local/share/paddock/run.lock"))  # this run's sign of life
             try:
                 done = subprocess.run(query, capture_output=True, text=True, timeout=10)
             except (OSError, subprocess.TimeoutExpired):
-                return
+                continue
             for line in done.stdout.splitlines():
                 pid, _, used = line.partition(",")
                 if pid.strip() == str(self.pid) and used.strip().isdigit():
@@ -105,7 +108,7 @@ def main() -> None:
         end("llama-server does not run, so there is nothing to measure")
     if job["key_file"]:
         with open(job["key_file"]) as file:
-            KEY[0] = next(line.strip() for line in file if line.strip() and line[0] != "#")
+            KEY[0] = next((line.strip() for line in file if line.strip() and line[0] != "#"), "none")
     watch = Watch(pid)
     try:
         deepest = max(job["depths"])
@@ -143,5 +146,5 @@ def main() -> None:
 
 try:
     main()
-except OSError as error:
+except (OSError, subprocess.SubprocessError) as error:
     end(str(error))

@@ -62,7 +62,7 @@ def policy_set(wanted: Browser, has_password: bool, observation: Observation) ->
         path = BROWSERS[name]["policy"]
         reasons.append(f"{path}: {_why(seen[name])}; {name} will say that it is managed by your organization")
         script = Script(WRITE, (path, TEXT), root=True)
-        steps.append(Step(f"write {path}", script, (path, seen[name].policy or "", TEXT)))
+        steps.append(Step(f"write {path}", script, (path, seen[name].policy or "", TEXT), optional=True))
         after[name] = seen[name].model_copy(
             update={"policy": TEXT, "mode": 0o644, "uid": 0, "folders": dict.fromkeys(seen[name].folders, 0o755)}
         )

@@ -15,12 +15,19 @@ cd "$source"
 git rev-parse --git-dir >/dev/null 2>&1 || { rm -rf .git; git init -q .; }
 # Left by a git that was killed; nobody else works here, as the unit's name is the lock.
 rm -f .git/*.lock
-if ! git cat-file -e "$commit^{commit}" 2>/dev/null; then
+fetch() {
     echo "fetching $commit from $repo"
     said=$(timeout 1800 git fetch -q --depth 1 "$repo" "$commit" 2>&1) ||
         fail "commit $commit cannot be fetched from $repo: $(echo "$said" | grep -i -m 1 -E 'fatal|error' || echo "$said")"
-fi
-git checkout -q -f --detach "$commit"
+}
+git cat-file -e "$commit^{commit}" 2>/dev/null || fetch
+# A power cut leaves objects that are there and empty: once more from nothing then.
+git checkout -q -f --detach "$commit" || {
+    rm -rf .git
+    git init -q .
+    fetch
+    git checkout -q -f --detach "$commit"
+}
 git clean -q -ffdx
 # Another release's build is worth nothing to this one; the same one's goes on where it was killed.
 test "$(cat "$build/.key" 2>/dev/null)" = "$key" || rm -rf "$build"

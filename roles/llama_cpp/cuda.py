@@ -13,7 +13,9 @@ from roles.llama_cpp.observe import LlamaCppSeen
 
 NOT_YET = "0.0"  # the version of what the packages role is about to install
 MINIMUM_DRIVER = {13: 580, 12: 525, 11: 450}  # by major version of the toolkit
-FIRST_TOOLKIT = {10.0: (12, 8), 8.9: (11, 8), 8.0: (11, 0)}  # by compute capability
+# By compute capability: its own line, or else that of the nearest one below it.
+FIRST_TOOLKIT = {12.1: (12, 9), 12.0: (12, 8), 10.3: (12, 9), 10.0: (12, 8), 8.9: (11, 8), 8.0: (11, 0)}
+MAXWELL = 5.0
 TURING = 7.5
 
 
@@ -67,6 +69,8 @@ def unsupported(toolkit: Toolkit, gpu: Gpu, driver: str | None) -> str | None:
         card = f"{gpu.name} (compute capability {gpu.compute_cap})"
         if major >= 13 and capability < TURING:
             return f"{name} has no code for {card}; it begins at {TURING}"
+        if major >= 12 and capability < MAXWELL:
+            return f"{name} has no code for {card}; it begins at {MAXWELL}"
         first = next((number for begin, number in FIRST_TOOLKIT.items() if capability >= begin), (0,))
         if toolkit.number[:2] < first:
             return f"{name} does not know {card}; CUDA {'.'.join(map(str, first))} is the first that does"

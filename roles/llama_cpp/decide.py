@@ -80,12 +80,6 @@ def built(wishes: Wishes, observation: Observation) -> Decision:
         return Decision(observation, refusal=str(error))
     if release.key in seen.releases:
         return Decision(observation)
-    needed = disk_needed(release)
-    if host.disk_free < needed:
-        return Decision(
-            observation,
-            refusal=f"building llama.cpp needs {needed >> 30} GiB in {host.home}, and {host.disk_free >> 30} are free",
-        )
     limit = seconds(wanted.build_time_max)
     build = Job(
         name="build",

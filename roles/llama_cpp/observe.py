@@ -22,15 +22,16 @@ def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
         except ValueError:
             continue
         # Whole by the names in its manifest: a library that somebody removed would be missed at the next start only.
-        files = [line.split(None, 1)[1] for line in (read(os.path.join(folder, name, "manifest")) or "").splitlines()]
-        whole = files and all(os.path.isfile(os.path.join(folder, name, file)) for file in files)
+        lines = (read(os.path.join(folder, name, "manifest")) or "").splitlines()
+        files = [line.partition("  ")[2] for line in lines]
+        whole = files and all(file and os.path.isfile(os.path.join(folder, name, file)) for file in files)
         if isinstance(stamp, dict) and whole and not name.startswith("."):
             releases[name] = stamp
     compilers = {}
     for name in ["g++", *sorted({name for name in entries("/usr/bin") if re.fullmatch(r"g\+\+-\d+", name)})]:
         path = find_command(name)
         told = run([path, "-dumpfullversion", "-dumpversion"]) if path else None
-        if told and told["rc"] is None:
+        if told and told["rc"] is None and name == "g++":
             raise RuntimeError(name + " does not answer")  # a version left out would look like another compiler
         if path and told and told["rc"] == 0:
             compilers[path] = told["out"].strip()

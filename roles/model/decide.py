@@ -14,7 +14,6 @@ from roles.settings import seconds
 from roles.wishes import ModelPin, Wishes
 
 DOWNLOAD_MEMORY = 512 << 20  # bytes; curl and sha256sum need a few MB, the rest is page cache
-DISK_MARGIN = 1 << 30  # bytes left free beside the model
 
 DOWNLOAD = (Path(__file__).parent / "download.sh").read_text("utf-8")
 
@@ -23,23 +22,23 @@ def present(wishes: Wishes, token: str | None, observation: Observation) -> Deci
     """The model's file is on the host and is the one that was pinned. `token`: for the Hub, where it wants one."""
     seen = observation[MODEL]
     if wishes.model is None:
-        return Decision(observation, refusal=_given(seen))
+        return Decision(observation, refusal=unfit_path(seen))
     if seen.verified == wishes.model.sha256:
         return Decision(observation)
-    lacking = wishes.model.size - min(seen.part_size, wishes.model.size)
-    if seen.disk_free < lacking + DISK_MARGIN:
-        return Decision(
-            observation,
-            refusal=f"{wishes.model.file} needs {_gb(lacking)} more and {_gb(DISK_MARGIN)} to spare, and"
-            f" {_gb(seen.disk_free)} are free at {seen.path}",
-        )
     if not observation[HOST].commands.get("curl"):
         return Decision(observation, refusal="no curl to download the model with; run the packages role first")
     limit = seconds(wishes.settings.model.download_time_max)
-    return _download(wishes.model, token, lacking, limit, observation)
+    return _download(wishes.model, token, limit, observation)
 
 
-def _download(pin: ModelPin, token: str | None, lacking: int, limit: int, observation: Observation) -> Decision:
+def lacking(pin: ModelPin, seen: ModelSeen) -> int:
+    """Bytes still to come. A file of the right size may be the right one, and is looked at first."""
+    if seen.verified == pin.sha256 or (seen.file and seen.file.size == pin.size):
+        return 0
+    return max(pin.size - seen.part_size, 0)
+
+
+def _download(pin: ModelPin, token: str | None, limit: int, observation: Observation) -> Decision:
     seen, file_name = observation[MODEL], pin.file.rsplit("/", 1)[-1]
     download = Job(
         name="download",
@@ -53,7 +52,7 @@ def _download(pin: ModelPin, token: str | None, lacking: int, limit: int, observ
         secret=f'header = "Authorization: Bearer {token}"' if token else "",
     )
     why = "it is not what was pinned" if seen.file else "it is not on the host"
-    resumed = f", {_gb(lacking)} of it still to come" if seen.part_size else ""
+    resumed = f", {_gb(lacking(pin, seen))} of it still to come" if seen.part_size else ""
     file = File(kind="file", mode=0o644, uid=observation[HOST].uid, size=pin.size, mtime_ns=0)
     after = observation.replace(
         MODEL, file=file, is_gguf=True, sidecar=Sidecar(sha256=pin.sha256, size=pin.size, mtime_ns=0), part_size=0
@@ -65,7 +64,7 @@ def _download(pin: ModelPin, token: str | None, lacking: int, limit: int, observ
     )
 
 
-def _given(seen: ModelSeen) -> str | None:
+def unfit_path(seen: ModelSeen) -> str | None:
     """What is wrong with a file that the inventory says is there."""
     if seen.file is None:
         return f"model_path={seen.path!r} does not exist on the host"

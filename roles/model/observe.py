@@ -14,14 +14,11 @@ def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
     import os
 
     path = os.path.expanduser(ask["path"])
-    folder = os.path.dirname(path)
-    while folder and not os.path.isdir(folder):
-        folder = os.path.dirname(folder)
-    disk = os.statvfs(folder or "/")
     header = gguf_metadata(path) if os.path.isfile(path) else None
     metadata = header or {}
     architecture = metadata.get("general.architecture")
     part = node(path + ".part")
+    # Of another version, or not ours at all: as if there were none.
     try:
         sidecar = json.loads(read(path + ".json") or "null")
     except ValueError:
@@ -33,9 +30,8 @@ def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
         "architecture": architecture,
         "trained_context": metadata.get(f"{architecture}.context_length"),
         "mla": f"{architecture}.attention.kv_lora_rank" in metadata,
-        "sidecar": sidecar,
+        "sidecar": sidecar if isinstance(sidecar, dict) and {"sha256", "size", "mtime_ns"} <= sidecar.keys() else None,
         "part_size": part["size"] if part else 0,
-        "disk_free": disk.f_bavail * disk.f_frsize,
     }
 
 
@@ -69,7 +65,6 @@ class ModelSeen(Seen):
     mla: bool = False
     sidecar: Sidecar | None
     part_size: int
-    disk_free: int
 
     @property
     def verified(self) -> str | None:

@@ -16,6 +16,8 @@ from roles.overview import record, start
 from roles.overview.preflight import needs_root, preflight, verdict
 from roles.overview.summary import summary
 from roles.remote import Script
+from roles.service.observe import SERVICE
+from roles.service.reasons import stopped_by_hand
 from roles.wishes import Wishes
 
 
@@ -47,7 +49,7 @@ def ended(wishes: Wishes) -> Generator[PyinfraCommand]:
             trouble.last_word(host, summary(wishes, seen))
         else:
             plan.show(host, trouble.verdict_of(host))
-        if wishes.settings.only:
+        if wishes.settings.only or stopped_by_hand(seen[SERVICE]):  # the record is of what serves
             return _released(seen) if claim.held(host) else Decision(seen)
         decision = record.recorded(wishes, seen)
         return decision if decision.steps or not claim.held(host) else _released(seen)

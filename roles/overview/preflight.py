@@ -10,33 +10,21 @@ from roles.llama_cpp import cuda
 from roles.llama_cpp.decide import disk_needed, wanted_release
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.machine import CACHE, DATA, MACHINE
+from roles.model.decide import lacking, unfit_path
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.operation import Decision
 from roles.overview.record import RECORD, facts_of
 from roles.overview.verdict import Verdict, judge
 from roles.packages import decide as packages
-from roles.service import decide as service
+from roles.service import decide as service_decisions
 from roles.service import reasons
 from roles.service.observe import SERVICE
 from roles.service.unit import memory_max
 from roles.wishes import Wishes
 
 DISK_MARGIN = 1 << 30  # bytes left free beside release and model
-
-
-def verdict(wishes: Wishes, seen: Observation) -> Verdict:
-    """What the host needs, in one word."""
-    nvidia = gpu(seen)
-    uses_gpu = wishes.settings.llama_cpp.backend in ("auto", "cuda")
-    if nvidia.state == "mismatch" and uses_gpu:
-        return judge(None, None, nvidia, release_there=False)
-    try:
-        now = facts_of(wishes, seen)
-    except cuda.CannotBuild as error:
-        bare = not seen[LLAMA_CPP].compilers
-        return Verdict("rebuild", "nothing is built on this host yet" if bare else str(error))
-    return judge(seen[RECORD].facts, now, nvidia, now.release in seen[LLAMA_CPP].releases)
+INODES = 20_000  # source and build of llama.cpp, with room
 
 
 def gpu(seen: Observation) -> Nvidia:
@@ -44,25 +32,40 @@ def gpu(seen: Observation) -> Nvidia:
     return classify(seen[GPU], seen[MACHINE].secure_boot)
 
 
-def preflight(wishes: Wishes, seen: Observation) -> Decision:
-    """Refuse the host, or say what will not be as one might think."""
-    told = verdict(wishes, seen)
-    refusal = str(told) if told.kind == "reboot" else None
-    for check in (_systemd, _gpu, _places, _disk, _memory):
-        refusal = refusal or check(wishes, seen)
-    wanted, host = wishes.settings.service, seen[HOST]
-    refusal = refusal or reasons.unfit_model(wanted, seen[MODEL])
-    for look in (reasons.privileged_port, reasons.bad_key_file):
-        refusal = refusal or look(wanted, seen[SERVICE], host)
-    refusal = refusal or reasons.stolen_port(wanted, seen[SERVICE])
+def uses_gpu(wishes: Wishes) -> bool:
+    return wishes.settings.llama_cpp.backend in ("auto", "cuda")
+
+
+def verdict(wishes: Wishes, seen: Observation) -> Verdict:
+    """What the host needs, in one word."""
     nvidia = gpu(seen)
-    notes = [nvidia.next_boot, *nvidia.warnings]
+    if nvidia.state == "mismatch" and uses_gpu(wishes):
+        return judge(None, None, nvidia, release_there=False)
+    try:
+        now = facts_of(wishes, seen)
+    except cuda.CannotBuild as error:
+        bare = not seen[LLAMA_CPP].releases
+        return Verdict("rebuild", "nothing is built on this host yet" if bare else str(error))
+    return judge(seen[RECORD].facts, now, nvidia, now.release in seen[LLAMA_CPP].releases)
+
+
+def preflight(wishes: Wishes, seen: Observation) -> Decision:
+    """Refuse the host, or say what will not be as one might think. Looks at what the roles of this run will need."""
+    told, roles = verdict(wishes, seen), wishes.settings.runs
+    checks = [_systemd]
+    if roles("llama_cpp") or roles("service"):
+        checks += [_driver, _places, _build]
+    if roles("llama_cpp") or roles("model"):
+        checks += [_disk]
+    if roles("service"):
+        checks += [_memory, _model, _service]
+    reboot = str(told) if told.kind == "reboot" and (roles("llama_cpp") or roles("service")) else None
+    refusal = reboot or next((why for check in checks if (why := check(wishes, seen))), None)
+    nvidia = gpu(seen)
+    notes = [nvidia.next_boot, *nvidia.warnings] if uses_gpu(wishes) else []
     notes += [f"{name} could not be looked at ({why})" for name, why in seen.unseen.items()]
-    if uncapped := reasons.uncapped(host):
-        if wanted.memory_cap_required is True:
-            refusal = refusal or f"{uncapped}; boot with cgroup v2, or set memory_cap_required='warn'"
-        elif wanted.memory_cap_required == "warn":
-            notes.append(uncapped)
+    if wishes.settings.service.memory_cap_required == "warn":
+        notes.append(reasons.uncapped(seen[HOST]) or "")
     return Decision(seen, refusal=refusal, left_out="; ".join(note for note in notes if note) or None)
 
 
@@ -72,13 +75,30 @@ def _systemd(wishes: Wishes, seen: Observation) -> str | None:
     return None
 
 
-def _gpu(wishes: Wishes, seen: Observation) -> str | None:
+def _driver(wishes: Wishes, seen: Observation) -> str | None:
     wanted, nvidia = wishes.settings.llama_cpp, gpu(seen)
-    if wanted.backend not in ("auto", "cuda") or nvidia.state == "none":
+    if not uses_gpu(wishes) or nvidia.state == "none":
         return None
-    if nvidia.state != "healthy" and not (wanted.backend == "cuda" and wanted.cuda_architectures != "auto"):
+    for_another = wanted.backend == "cuda" and wanted.cuda_architectures != "auto"
+    if nvidia.state != "healthy" and not for_another:
         return f"{nvidia.why}. Mend it, or set backend='cpu'"
-    return next((told for gpu in nvidia.gpus if (told := cuda.dropped(gpu, nvidia.driver))), None)
+    return next((told for card in nvidia.gpus if (told := cuda.dropped(card, nvidia.driver))), None)
+
+
+def _build(wishes: Wishes, seen: Observation) -> str | None:
+    """Whether toolkit, card, driver and compiler go together once the packages are there."""
+    try:
+        wanted_release(wishes, with_packages(wishes, seen))
+    except cuda.CannotBuild as error:
+        return str(error)
+    return None
+
+
+def with_packages(wishes: Wishes, seen: Observation) -> Observation:
+    """The host once the packages role has run, where it will and may."""
+    if not wishes.settings.runs("packages"):
+        return seen
+    return packages.installed(wishes.settings.llama_cpp, True, seen).after
 
 
 def _places(wishes: Wishes, seen: Observation) -> str | None:
@@ -89,10 +109,10 @@ def _places(wishes: Wishes, seen: Observation) -> str | None:
             how = "is on a file system that is mounted read-only" if place.read_only else "cannot be written"
             return f"{path} {how} by {seen[HOST].user}"
         if place.noexec:
-            return f"{path} is on a file system that is mounted noexec, and the server is run from there"
+            return f"{path} is on a file system that is mounted noexec, and programs are run from there"
         if place.type in ("tmpfs", "ramfs"):
             return f"{path} is in memory ({place.type}), and would be gone after a reboot"
-        if place.inodes_free is not None and place.inodes_free < 20_000:
+        if place.inodes_free is not None and place.inodes_free < INODES:
             return (
                 f"{path} is on a file system with {place.inodes_free} free inodes; llama.cpp's source has 10,000 files"
             )
@@ -100,18 +120,17 @@ def _places(wishes: Wishes, seen: Observation) -> str | None:
 
 
 def _disk(wishes: Wishes, seen: Observation) -> str | None:
-    """One sum for what is missing: release and model are on the same disk for most people."""
-    free, needs = seen[MACHINE].places[DATA].free, {}
+    """One sum for what is to come: release and model are on the same disk for most people."""
+    free, cache, needs = seen[MACHINE].places[DATA].free, seen[MACHINE].places[CACHE].free, {}
     try:
-        release = wanted_release(wishes, seen)
-        if release.key not in seen[LLAMA_CPP].releases:
+        release = wanted_release(wishes, with_packages(wishes, seen))
+        if release.key not in seen[LLAMA_CPP].releases and wishes.settings.runs("llama_cpp"):
             needs["the build"] = disk_needed(release)
     except cuda.CannotBuild:
-        needs["the build"] = 3 << 30
-    if wishes.model and seen[MODEL].verified != wishes.model.sha256:
-        needs["the model"] = max(wishes.model.size - seen[MODEL].part_size, 0)
-    cache = seen[MACHINE].places[CACHE].free
-    if "the build" in needs and cache < needs["the build"]:
+        pass  # told by another check
+    if wishes.model and (to_come := lacking(wishes.model, seen[MODEL])) and wishes.settings.runs("model"):
+        needs["the model"] = to_come
+    if cache < needs.get("the build", 0):
         return f"{CACHE} has {cache / 1e9:.1f} GB free, and the build takes {needs['the build'] / 1e9:.1f} GB"
     if not needs or free >= sum(needs.values()) + DISK_MARGIN:
         return None
@@ -126,7 +145,23 @@ def _memory(wishes: Wishes, seen: Observation) -> str | None:
         return f"service_memory_max={wanted.service_memory_max} is more than the {host.memory_total >> 20} MiB of RAM"
     if cap <= wanted.cache_ram_mib << 20:
         return f"service_memory_max is {cap >> 20} MiB here, and cannot hold cache_ram_mib={wanted.cache_ram_mib}"
+    if wanted.memory_cap_required is True and (uncapped := reasons.uncapped(host)):
+        return f"{uncapped}; boot with cgroup v2, or set memory_cap_required='warn'"
     return None
+
+
+def _model(wishes: Wishes, seen: Observation) -> str | None:
+    given = None if wishes.model else unfit_path(seen[MODEL])
+    return given or reasons.unfit_model(wishes.settings.service, seen[MODEL])
+
+
+def _service(wishes: Wishes, seen: Observation) -> str | None:
+    wanted, service = wishes.settings.service, seen[SERVICE]
+    return (
+        reasons.privileged_port(wanted, service, seen[HOST])
+        or reasons.bad_key_file(wanted, service, seen[HOST])
+        or reasons.stolen_port(wanted, service)
+    )
 
 
 def needs_root(wishes: Wishes, seen: Observation) -> bool:
@@ -135,6 +170,6 @@ def needs_root(wishes: Wishes, seen: Observation) -> bool:
     due = {
         "packages": packages.installed(wanted.llama_cpp, True, seen),
         "browser": browser.policy_set(wanted.browser, True, seen),
-        "service": service.lingering(True, seen),
+        "service": service_decisions.lingering(True, seen),
     }
     return any(step.script.root for role, decision in due.items() if wanted.runs(role) for step in decision.steps)

@@ -6,4 +6,6 @@ if test -n "$text"; then
     printf '%s\n' "$text" >"$folder/.state.json.new"
     mv -fT "$folder/.state.json.new" "$folder/state.json"
 fi
+exec 9>"$folder/.claim"
+flock -w 30 9 || true
 if test "$(cat "$folder/run.lock" 2>/dev/null)" = "$me"; then rm -f "$folder/run.lock"; fi

@@ -60,7 +60,10 @@ def check_all(state: State) -> None:
     """All that is wrong with any host's data, in one go and before any command; ends the run where anything is."""
     found = [*traps(state)]
     for host in state.inventory:
-        found += [f"{host.name}: {problem}" for problem in settings.errors(data_of(host))]
+        problems = settings.errors(data_of(host))
+        found += [f"{host.name}: {problem}" for problem in problems]
+        if problems and (hint := stray(state, host)):
+            found[-1] += hint
     try:
         the_lock(state)
     except lock.LockError as error:
@@ -75,26 +78,29 @@ def traps(state: State) -> list[str]:
     names = {host.name for host in state.inventory}
     if "@local" in names and os.geteuid() == 0 and os.environ.get("SUDO_USER"):
         found.append("@local: run this as yourself and not with sudo, or everything would be root's; root is asked for")
-    for host in state.inventory:
-        groups = [group for group in host.groups if group not in ("all", "@local")]
-        if host.name != "@local" and not host.host_data and not any(keys_of(state, group) for group in groups):
-            found.append(
-                f"{host.name}: a host without any data, from the list {' or '.join(groups) or 'of hosts'};"
-                " in an inventory file every list is a list of hosts, unless its name begins with _"
-            )
-    if ignored := ignored_defaults():
+    if ignored := ignored_defaults(state):
         found.append(ignored)
     return found
 
 
-def keys_of(state: State, group: str) -> dict[str, Any]:
-    return dict(state.inventory.get_group_data(group))  # type: ignore[no-untyped-call]
+def stray(state: State, host: Host) -> str:
+    """A hint for a host that says nothing of itself: perhaps it was never meant to be one."""
+    groups = [group for group in host.groups if group != "all" and not group.startswith("@")]
+    if lock.inventory_file(state.inventory) is None or host.host_data or not groups:
+        return ""
+    return (
+        f" (it has no data of its own, and comes from the list {' or '.join(groups)}: in an inventory file every list"
+        " is a list of hosts, unless its name begins with _)"
+    )
 
 
-def ignored_defaults() -> str | None:
-    """group_data/ is looked for where pyinfra is run; an edited one that is elsewhere would be passed over."""
-    here = Path.cwd() / "group_data" / "all.py"
-    if here.exists() or "--group-data" in sys.argv or page.GROUP_DATA.read_text("utf-8") == page.group_data():
+def ignored_defaults(state: State) -> str | None:
+    """group_data/ is read where pyinfra is run and beside the inventory; an edited one elsewhere is passed over."""
+    inventory = lock.inventory_file(state.inventory)
+    read = [Path.cwd(), *([inventory.resolve().parent] if inventory else [])]
+    asked = any(word.startswith("--group-data") for word in sys.argv)
+    edited = page.GROUP_DATA.read_text("utf-8") != page.group_data()
+    if asked or not edited or page.GROUP_DATA.parent in [folder / "group_data" for folder in read]:
         return None
     return (
         f"{page.GROUP_DATA} was edited, and pyinfra does not read it from {Path.cwd()}; run this in"

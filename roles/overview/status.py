@@ -35,6 +35,8 @@ def status() -> None:
             _rows[host.name] = row(wishes, observation.read())
         except Unreadable as error:
             _rows[host.name] = ("", "", f"refuse it: {error}")
+        except Exception as error:  # one row must not take the table with it
+            _rows[host.name] = ("", "", f"fail by a mistake of Paddock's own, please report it: {error!r}")
 
 
 def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:

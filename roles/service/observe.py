@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roles.observation import Fragment, Seen
-from roles.probe_tools import entries, node, read, run
+from roles.probe_tools import entries, node, read, run, user_name
 from roles.service.command import UNIT
 
 
@@ -31,13 +31,19 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
     stamp = re.search(r"\0PADDOCK_STAMP=([0-9a-f]+)", "\0" + (read(f"/proc/{pid}/environ") or ""))
     path = os.path.expanduser("~/.config/systemd/user/" + ask["unit"])
 
+    key_file = node(os.path.expanduser(ask["key_file"])) if ask["key_file"] else None
+    if key_file:
+        lines = [line.strip() for line in (read(os.path.expanduser(ask["key_file"])) or "").splitlines()]
+        key_file["keys"] = sum(bool(line) and line[0] != "#" and not set('"\\') & set(line) for line in lines)
+
     # A listening socket is known by its inode; whose it is, only to its owner and to root.
-    inodes = set()
+    inodes, owner = set(), None
     for table in ("tcp", "tcp6"):
         for line in (read("/proc/net/" + table) or "").splitlines()[1:]:
             field = line.split()
             if field[3] == "0A" and int(field[1].rpartition(":")[2], 16) == ask["port"]:
                 inodes.add(f"socket:[{field[9]}]")
+                owner = int(field[7])
     holder = None
     for process in entries("/proc") if inodes else []:
         for number in entries(f"/proc/{process}/fd") if process.isdigit() else []:
@@ -51,11 +57,12 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
         "unit": read(path),
         "properties": properties,
         "proved": (read(os.path.expanduser("~/.local/share/paddock/proved")) or "").strip() or None,
-        "key_file": node(os.path.expanduser(ask["key_file"])) if ask["key_file"] else None,
+        "key_file": key_file,
         "running_stamp": stamp.group(1) if stamp else None,
         "first_port": int((read("/proc/sys/net/ipv4/ip_unprivileged_port_start") or "1024").strip()),
         "port_taken": bool(inodes),
         "port_holder": holder,
+        "port_owner": user_name(owner) if owner is not None else None,
     }
 
 
@@ -65,12 +72,12 @@ class Process(Seen):
 
 
 class KeyFile(Seen):
-    """What stands where the API keys are."""
+    """What stands where the API keys are, and how many it holds; never one of them."""
 
     kind: str
     mode: int
     uid: int
-    size: int
+    keys: int = 0
 
 
 class ServiceSeen(Seen):
@@ -85,6 +92,7 @@ class ServiceSeen(Seen):
     first_port: int
     port_taken: bool
     port_holder: Process | None
+    port_owner: str | None = None
 
     def shown(self, name: str) -> str:
         return self.properties.get(name, "")

@@ -28,7 +28,9 @@ def reasons(unit: Unit, seen: ServiceSeen) -> list[str]:
         found.append("restart llama-server: what runs is older than the unit on disk")
     elif seen.proved != unit.stamp and not found:
         found.append("restart llama-server: the run that started it did not see it answer")
-    own_limits = bool(seen.shown("DropInPaths"))  # the user's own drop-in may say otherwise, and has the last word
+    own_limits = f"/{UNIT}.d/" in seen.shown(
+        "DropInPaths"
+    )  # the user's own drop-in may say otherwise, and has the last word
     for name, value in {} if own_limits else {"MemoryMax": unit.memory_max, "MemorySwapMax": unit.swap_max}.items():
         if seen.shown(name) != str(value) and not found:
             found.append(f"{name} is {seen.shown(name)} and not {value}")
@@ -76,7 +78,7 @@ def stolen_port(wanted: Service, seen: ServiceSeen) -> str | None:
     holder = seen.port_holder
     if not seen.port_taken or (holder and holder.pid == seen.main_pid):
         return None
-    who = f"{holder.name} (pid {holder.pid})" if holder else "another user's process"
+    who = f"{holder.name} (pid {holder.pid})" if holder else f"a process of {seen.port_owner or 'another user'}"
     return f"port={wanted.port} is taken by {who}; stop it, or set another port"
 
 
@@ -105,8 +107,8 @@ def bad_key_file(wanted: Service, seen: ServiceSeen, host: HostSeen) -> str | No
     if wanted.api_key_file is None:
         return None
     file, name = seen.key_file, f"api_key_file={wanted.api_key_file!r}"
-    if file is None or file.kind != "file" or file.size == 0:
-        return f"{name} is not a file with a key in it; write one, with mode 0600"
+    if file is None or file.kind != "file" or file.keys == 0:
+        return f"{name} is not a file with a key in it that can be used; write one, without quotes, with mode 0600"
     if file.uid != host.uid or file.mode & 0o077:
         return f"{name} belongs to another user or can be read by others; it must be {host.user}'s own with mode 0600"
     return None
