@@ -13,7 +13,7 @@ from tests.plan.runs import Run
 IN_DRY = {
     "no-systemd": "systemd does not run this host, and the service is a systemd unit",
     "password": "packages git cmake ninja-build g++ curl ca-certificates are missing: root is needed and sudo wants a"
-    " password; run again with --same-sudo-password",
+    " password; if dev may use sudo, run again with --same-sudo-password",
     "garbage": "the probe's answer cannot be read: Expecting value: line 1 column 1 (char 0)",
     "torn": "the probe's answer cannot be read: Expecting ',' delimiter: line 1 column 24 (char 23)",
     "silent": "the probe ended without an answer; what it printed stands above",

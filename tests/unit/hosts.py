@@ -56,7 +56,6 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "memory_total": 32 << 30,
             "memory_available": 30 << 30,
             "cpus": 8,
-            "disk_free": ROOM,
             "certificates": False,
             "commands": dict.fromkeys(COMMANDS),
         },
@@ -78,7 +77,6 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "mla": False,
             "sidecar": None,
             "part_size": 0,
-            "disk_free": ROOM,
         },
         "browser": browsers(),
         "service": {
@@ -90,6 +88,7 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "first_port": 1024,
             "port_taken": False,
             "port_holder": None,
+            "port_owner": None,
         },
         "benchmark": {"last": None},
         "record": {"facts": None},
@@ -97,8 +96,8 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
     return changed(answers, changes)
 
 
-def machine(**place: Any) -> dict[str, Any]:
-    """A plain PC; `place` changes the disk that Paddock writes to."""
+def machine(cache: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]:
+    """A plain PC; `place` changes the disk that Paddock writes to, `cache` the part of it where it builds."""
     disk = {
         "free": ROOM,
         "inodes_free": 1 << 24,
@@ -120,7 +119,7 @@ def machine(**place: Any) -> dict[str, Any]:
         "secure_boot": None,
         "selinux": None,
         "user_namespaces": True,
-        "places": {DATA_FOLDER: disk, CACHE: disk},
+        "places": {DATA_FOLDER: disk, CACHE: {**disk, **(cache or {})}},
     }
 
 
@@ -212,6 +211,7 @@ def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
         "first_port": 1024,
         "port_taken": True,
         "port_holder": {"pid": 4711, "name": "llama-server"},
+        "port_owner": "dev",
     }
 
 

@@ -92,7 +92,6 @@ def test_the_ref_is_told_beside_the_commit() -> None:
     ("decide", "changes", "sentence"),
     [
         (built(), {"llama_cpp": {"compilers": {}}}, "no g++ to build llama.cpp with; run the packages role first"),
-        (built(), {"host": {"disk_free": 2 << 30}}, "needs 3 GiB in /home/dev, and 2 are free"),
         (built(), {"gpu": {**hosts.nvidia(seed.RTX_3050), "table": None}}, "nvidia-smi is not installed. Mend it"),
         (built(backend="cuda"), {}, "a CUDA toolkit is needed"),
     ],
@@ -100,10 +99,6 @@ def test_the_ref_is_told_beside_the_commit() -> None:
 def test_a_host_that_cannot_build_is_refused(decide: Decide, changes: dict[str, Any], sentence: str) -> None:
     fields = {**NO_RELEASE, **changes.get("llama_cpp", {})}
     assert sentence in refusal(decide, hosts.converged(**{**changes, "llama_cpp": fields}))
-
-
-def test_a_full_disk_is_no_trouble_where_nothing_is_built() -> None:
-    resting(built(), hosts.converged(host={"disk_free": 0}))
 
 
 def test_the_build_is_capped_and_followed_by_its_log() -> None:

@@ -17,6 +17,7 @@ from tests.unit.deciding import Decide, acting, reasons, refusal, resting
 
 HUB = hosts.wishes(hosts.HUB_DATA)
 GIVEN = hosts.wishes()
+FILE: dict[str, Any] = hosts.converged_answers(HUB)["model"]["file"]
 ABSENT: dict[str, Any] = {"file": None, "is_gguf": False, "sidecar": None}
 PATH = "/home/dev/.local/share/paddock/models/some.gguf"
 
@@ -50,16 +51,18 @@ def test_what_is_not_there_or_not_verified_is_downloaded(fields: dict[str, Any],
 
 
 @pytest.mark.parametrize(
-    ("part", "free", "lacking"), [(0, 13_000_000_000, "12.0 GB"), (6_000_000_000, 7_000_000_000, "6.0 GB")]
+    ("fields", "lacking"),
+    [
+        ({}, 0),
+        (ABSENT, 12_000_000_000),
+        ({**ABSENT, "part_size": 9_000_000_000}, 3_000_000_000),
+        ({**ABSENT, "part_size": 13_000_000_000}, 0),
+        ({"sidecar": None}, 0),
+        ({"file": {**FILE, "size": 5}}, 12_000_000_000),
+    ],
 )
-def test_a_disk_that_would_be_full_is_refused_before_the_first_byte(part: int, free: int, lacking: str) -> None:
-    told = refusal(present(), hub(**ABSENT, part_size=part, disk_free=free))
-    assert told.startswith(f"some.gguf needs {lacking} more and 1.1 GB to spare")
-    acting(present(), hub(**ABSENT, part_size=part, disk_free=free + (1 << 30)))
-
-
-def test_a_part_that_is_too_long_does_not_make_room() -> None:
-    acting(present(), hub(**ABSENT, part_size=13_000_000_000, disk_free=2 << 30))
+def test_only_what_is_still_to_come_needs_room(fields: dict[str, Any], lacking: int) -> None:
+    assert decide.lacking(hosts.PIN, hub(**fields)[MODEL]) == lacking
 
 
 def test_without_curl_the_packages_role_is_named() -> None:
@@ -80,8 +83,8 @@ def test_a_file_that_the_inventory_promised_is_looked_at(fields: dict[str, Any],
     assert told == f"model_path={hosts.MODEL_PATH!r} {sentence}"
 
 
-def test_such_a_file_needs_no_sidecar_and_no_room() -> None:
-    resting(present(GIVEN), hosts.converged(model={"sidecar": None, "disk_free": 0}))
+def test_such_a_file_needs_no_sidecar() -> None:
+    resting(present(GIVEN), hosts.converged(model={"sidecar": None}))
 
 
 def test_the_download_is_capped_and_watched_by_the_size_of_its_part() -> None:

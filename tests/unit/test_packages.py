@@ -132,6 +132,7 @@ def test_no_other_distributions_cuda_is_taken() -> None:
             "apt",
             "apt-get",
             [
+                "dpkg --configure -a",
                 "-q -o DPkg::Lock::Timeout=300 update",
                 "-q -y -o DPkg::Lock::Timeout=300 --no-upgrade --no-install-recommends install git g++",
             ],
@@ -142,6 +143,7 @@ def test_no_other_distributions_cuda_is_taken() -> None:
 )
 def test_the_manager_is_called_like_this(tool: str, command: str, expected: list[str], tmp_path: Path) -> None:
     path = local.tool(tmp_path / "bin", command, f'echo "$*" >>{tmp_path}/calls\n')
+    local.tool(tmp_path / "bin", "dpkg", f'echo "dpkg $*" >>{tmp_path}/calls\n')
     done = local.run(Script(decide.INSTALL[tool], ("git", "g++")), PATH=path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "calls").read_text().splitlines() == expected
@@ -150,6 +152,7 @@ def test_the_manager_is_called_like_this(tool: str, command: str, expected: list
 def test_a_source_of_somebody_elses_that_is_broken_does_not_stop_apt(tmp_path: Path) -> None:
     fails = f'echo "$*" >>{tmp_path}/calls; case $* in *update) exit 100 ;; esac\n'
     path = local.tool(tmp_path / "bin", "apt-get", fails)
+    local.tool(tmp_path / "bin", "dpkg", "")
     assert local.run(Script(decide.INSTALL["apt"], ("git",)), PATH=path).returncode == 0
     assert (tmp_path / "calls").read_text().splitlines()[-1].endswith(" install git")
 

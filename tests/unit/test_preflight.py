@@ -45,7 +45,7 @@ def test_a_host_that_will_not_do_is_refused(decide: Decide, changes: dict[str, A
     [
         ({"read_only": True}, "is on a file system that is mounted read-only"),
         ({"writable": False}, "cannot be written by dev"),
-        ({"noexec": True}, "mounted noexec, and the server is run from there"),
+        ({"noexec": True}, "mounted noexec, and programs are run from there"),
         ({"type": "tmpfs"}, "is in memory (tmpfs), and would be gone after a reboot"),
         ({"inodes_free": 100}, "with 100 free inodes"),
         ({"free": 2 << 30}, "GB free"),

@@ -117,12 +117,21 @@ def test_one_that_failed_or_was_never_up_in_this_boot_is_started(fields: dict[st
     assert "start llama-server" in reasons(running(), hosts.converged(service={**fields, "port_taken": False}))
 
 
+DROP_INS = "/home/dev/.config/systemd/user"
+
+
 def test_a_limit_of_the_users_own_drop_in_has_the_last_word() -> None:
-    limits = shown(MemoryMax="infinity", DropInPaths="/home/dev/.config/systemd/user/x.service.d/own.conf")
+    limits = shown(MemoryMax="infinity", DropInPaths=f"{DROP_INS}/service.d/all.conf {DROP_INS}/{UNIT}.d/own.conf")
     resting(running(), hosts.converged(service=limits))
 
 
-KEY = {"kind": "file", "mode": 0o600, "uid": 1000, "size": 65}
+@pytest.mark.parametrize("folder", ["service.d", "other.service.d", f"{UNIT}.wants", ""])
+def test_a_drop_in_for_others_too_does_not_excuse_another_limit(folder: str) -> None:
+    limits = shown(MemoryMax="infinity", DropInPaths=f"{DROP_INS}/{folder}/all.conf" if folder else "")
+    assert reasons(running(), hosts.converged(service=limits)) == f"MemoryMax is infinity and not {24 << 30}"
+
+
+KEY = {"kind": "file", "mode": 0o600, "uid": 1000, "keys": 1}
 
 
 def with_keys(**fields: Any) -> dict[str, Any]:
@@ -138,7 +147,7 @@ KEYED = hosts.wishes(api_key_file="~/keys")
     [
         ({"mode": 0o640}, "can be read by others; it must be dev's own with mode 0600"),
         ({"uid": 0}, "belongs to another user"),
-        ({"size": 0}, "is not a file with a key in it"),
+        ({"keys": 0}, "is not a file with a key in it"),
         ({"kind": "dir"}, "is not a file with a key in it"),
     ],
 )
@@ -168,7 +177,16 @@ def test_a_unit_that_somebody_edited_is_written_back() -> None:
     [
         (running(), {"host": {"user_manager": False}}, "the systemd manager of dev does not run"),
         (running(), {"service": STRANGER}, "port=8091 is taken by nginx (pid 99); stop it, or set another port"),
-        (running(), {"service": {**STRANGER, "port_holder": None}}, "port=8091 is taken by another user's process"),
+        (
+            running(),
+            {"service": {**STRANGER, "port_holder": None, "port_owner": "ann"}},
+            "port=8091 is taken by a process of ann; stop it, or set another port",
+        ),
+        (
+            running(),
+            {"service": {**STRANGER, "port_holder": None}},
+            "port=8091 is taken by a process of another user; stop it, or set another port",
+        ),
         (running(backend="cuda"), {}, "a CUDA toolkit is needed"),
         (running(), {"host": {"memory_capped": False}}, "the memory controller is not delegated to dev's systemd"),
         (running(), {"llama_cpp": {"releases": {}}}, "of llama.cpp is not on this host; run the llama_cpp role too"),
