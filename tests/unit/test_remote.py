@@ -136,6 +136,21 @@ def test_a_time_limit_is_told_as_such_whatever_was_said_before(tmp_path: Path) -
         Here(PATH=local.hasty(tmp_path / "bin")).run(Script("echo working >&2; sleep 60", seconds=7))
 
 
+@pytest.mark.parametrize(
+    ("text", "python"),
+    [("echo 'paddock: working'; sleep 60", False), ("import time; print('working', flush=True); time.sleep(60)", True)],
+)
+def test_what_is_shown_live_is_told_as_cut_by_its_time_limit_too(tmp_path: Path, text: str, python: bool) -> None:
+    with pytest.raises(Failed, match=r"^it took longer than 7 s$"):
+        Here(PATH=local.hasty(tmp_path / "bin")).run(Script(text, seconds=7, live=True, python=python))
+
+
+@pytest.mark.parametrize("status", [0, 1, 3, 100])
+def test_what_is_shown_live_keeps_its_own_exit_status(status: int) -> None:
+    done = local.run(Script(f"echo out; exit {status}", live=True))
+    assert (done.returncode, done.stdout, done.stderr) == (status, "out\n", "")
+
+
 @pytest.mark.parametrize("text", ["echo done", "exit 1", "true"])
 def test_a_connection_that_broke_is_told_from_a_script_that_failed(text: str) -> None:
     with pytest.raises(Failed, match=r"^the connection was lost"):

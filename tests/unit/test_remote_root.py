@@ -110,6 +110,26 @@ def test_a_sudo_that_refuses_is_told_in_its_own_words(tmp_path: Path, sudo: str,
 
 
 @pytest.mark.parametrize(
+    ("sudo", "may_not"),
+    [
+        (NO_SUDOER, True),
+        (WARNING + NO_SUDOER.replace("dev is", "sudo: dev is"), True),
+        ("echo 'Sorry, user dev is not allowed to execute /usr/bin/sh as root on laptop.' >&2; exit 1\n", True),
+        ("echo 'Sorry, user dev may not run sudo on laptop.' >&2; exit 1\n", True),
+        (ASKING, False),
+        ("echo 'sudo: a password is required' >&2; exit 1\n", False),
+        ("echo 'sudo: a terminal is required to read the password' >&2; exit 1\n", False),
+        ("exit 1\n", False),
+        (FREE, False),
+    ],
+)
+def test_who_may_not_use_sudo_is_told_from_a_wrong_password(tmp_path: Path, sudo: str, may_not: bool) -> None:
+    with pytest.raises(Failed) as caught:
+        user(tmp_path, sudo, "wrong").run(root("fail 'this is not allowed by sudoers'"))
+    assert caught.value.may_not is may_not
+
+
+@pytest.mark.parametrize(
     ("sudo", "text", "sentence"),
     [
         (ASKING, 'echo noise; fail "the mirror is gone"', "the mirror is gone"),
