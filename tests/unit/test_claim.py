@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import socket
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,6 +19,7 @@ from pyinfra.api import Host, State
 from roles import claim, remote
 from roles.overview.record import WRITE
 from roles.remote import Failed, Script
+from tests.unit import local
 from tests.unit.local import Here
 
 STATE = cast(
@@ -59,11 +63,16 @@ def line(claims: dict[str, Any]) -> str:
     return json.dumps(claims) + "\n"
 
 
+def gone() -> int:
+    """The number of a process that has ended."""
+    with subprocess.Popen(["true"]) as process:
+        process.wait()
+    return process.pid
+
+
 def dead() -> str:
     """The claim of a run on this machine that is gone."""
-    with subprocess.Popen(["true"]) as gone:
-        gone.wait()
-    return line({**ELSEWHERE, "pid": gone.pid, "started": "1", "place": claim.place()})
+    return line({**ELSEWHERE, "pid": gone(), "started": "1", "place": claim.place()})
 
 
 def test_a_host_is_claimed_once_in_a_run_and_given_back_with_a_record(host: Machine) -> None:
@@ -131,6 +140,90 @@ def test_nobody_gives_back_what_another_run_holds(host: Machine) -> None:
     host.held_by(line(ELSEWHERE))
     host.give_back()
     assert host.file.read_text() == line(ELSEWHERE)
+
+
+def test_a_claim_waits_for_the_one_who_is_about_to_take_or_give_back(host: Machine) -> None:
+    """Whoever looks and writes does so alone: no two runs can both find the same dead claim."""
+    host.held_by(dead())
+    with (host.folder / ".claim").open("w") as lock, ThreadPoolExecutor(1) as beside:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        taking = beside.submit(host.take)
+        with pytest.raises(TimeoutError):
+            taking.result(0.4)
+        host.file.write_text(line(ELSEWHERE))
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        with pytest.raises(Failed, match="another run changes this host: ann@desk"):
+            taking.result(10)
+    assert host.file.read_text() == line(ELSEWHERE)
+
+
+def test_of_many_that_come_at_once_one_has_the_host(host: Machine) -> None:
+    host.held_by(dead())
+    gone = host.file.read_text().strip()
+
+    def come(who: str) -> str:
+        """As `claim.take`, with a claim of its own."""
+        return local.run(Script(claim.TAKE, (who, gone, "45")), HOME=str(host.folder.parents[2])).stdout.strip()
+
+    with ThreadPoolExecutor(8) as beside:
+        answers = list(beside.map(come, [f"run {number}" for number in range(8)]))
+    assert answers.count("taken") == 1
+    assert {answer for answer in answers if answer != "taken"} == {host.file.read_text().strip()}
+
+
+def test_a_lock_that_nobody_lets_go_of_is_a_sentence(host: Machine) -> None:
+    path = local.tool(host.folder.parents[2] / "bin", "flock", "exit 1\n")
+    host.env["PATH"] = path
+    with pytest.raises(Failed, match=r"/\.claim is locked by somebody$"):
+        host.take()
+    assert not host.file.exists()
+
+
+def test_a_claim_of_ones_own_is_taken_again(host: Machine) -> None:
+    host.held_by(claim.holder() + "\n")
+    host.take()
+    assert host.file.read_text() == claim.holder() + "\n"
+
+
+def test_whoever_failed_gives_the_host_back_and_may_claim_it_anew(host: Machine) -> None:
+    host.take()
+    claim.give_back(STATE, cast("Host", host))
+    assert not host.file.exists()
+    assert not claim.held(cast("Host", host))
+    assert not (host.folder / "state.json").exists()
+    host.take()
+    assert host.file.exists()
+
+
+@pytest.fixture
+def no_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A controller without /proc, a Mac say."""
+    monkeypatch.setattr(claim, "Path", lambda path: Path("/nonexistent") / str(path).lstrip("/"))
+
+
+@pytest.mark.usefixtures("no_proc")
+def test_without_proc_a_run_is_known_by_machine_and_number() -> None:
+    assert claim.place() == socket.gethostname()
+    assert claim.started(os.getpid()) is None
+    mine = {**ELSEWHERE, "pid": os.getpid(), "started": None, "place": claim.place()}
+    assert claim.alive(mine)
+    assert claim.alive({**mine, "place": "another machine", "pid": gone()})
+    assert not claim.alive({**mine, "pid": gone()})
+
+
+@pytest.mark.parametrize(
+    "fields", [{"pid": None}, {"pid": "1"}, {"pid": [1]}, {"started": "1"}, {"pid": None, "started": None}]
+)
+def test_a_claim_of_this_machine_that_names_no_process_of_it_is_dead(fields: dict[str, Any]) -> None:
+    assert not claim.alive({**ELSEWHERE, "pid": os.getpid(), "place": claim.place(), **fields})
+
+
+def test_a_user_without_a_name_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found: 4242")
+
+    monkeypatch.setattr("getpass.getuser", nameless)
+    assert claim.user() == str(os.getuid())
 
 
 def test_the_claim_is_one_line(host: Machine) -> None:
