@@ -12,6 +12,7 @@ from roles.overview.summary import summary
 from tests.unit import hosts, seed
 from tests.unit.deciding import Decide, left_out, refusal, resting
 
+ROLES = ("packages", "browser", "llama_cpp", "model", "service", "benchmark")
 UNCAPPED = {"user_manager": True, "memory_capped": False}
 
 
@@ -63,6 +64,69 @@ def test_release_and_model_need_room_together() -> None:
     resting(wanted, hosts.bare(model=absent, machine=hosts.machine(free=both)))
     told = refusal(wanted, hosts.bare(model=absent, machine=hosts.machine(free=both - 1)))
     assert "it takes 3.2 GB for the build and 12.0 GB for the model, and 1.1 GB to spare" in told
+
+
+ABSENT: dict[str, Any] = {"file": None, "is_gguf": False}
+GIB, BUILD, MARGIN = 1 << 30, 3 << 30, 1 << 30
+SIZE = hosts.PIN.size
+RIGHT_SIZE: dict[str, Any] = {
+    "file": {"kind": "file", "mode": 0o644, "uid": 1000, "size": SIZE, "mtime_ns": 7},
+    "sidecar": None,
+}
+NOT_BUILT: dict[str, Any] = {"llama_cpp": {"releases": {}}}
+
+
+@pytest.mark.parametrize(
+    ("data", "changes", "needed"),
+    [
+        ({}, {"model": ABSENT, **NOT_BUILT}, BUILD + SIZE + MARGIN),
+        ({}, {"model": ABSENT}, SIZE + MARGIN),
+        ({}, {"model": {**ABSENT, "part_size": SIZE - 5}}, 5 + MARGIN),
+        ({}, {"model": {**ABSENT, "part_size": SIZE + 5}}, 0),
+        ({}, {"model": RIGHT_SIZE}, 0),
+        ({}, {"model": {**RIGHT_SIZE, "part_size": 5}}, 0),
+        ({}, {"model": {"file": {**RIGHT_SIZE["file"], "size": 5}}}, SIZE + MARGIN),
+        ({}, NOT_BUILT, BUILD + MARGIN),
+        ({"only": "model"}, {"model": ABSENT, **NOT_BUILT}, SIZE + MARGIN),
+        ({"only": "llama_cpp"}, {"model": ABSENT, **NOT_BUILT}, BUILD + MARGIN),
+        ({"only": "packages"}, {"model": ABSENT, **NOT_BUILT}, 0),
+        ({"only": "benchmark"}, {"model": ABSENT, **NOT_BUILT}, 0),
+        ({}, {}, 0),
+    ],
+)
+def test_the_disk_must_hold_what_is_to_come_and_a_gibibyte_to_spare(
+    data: dict[str, Any], changes: dict[str, Any], needed: int
+) -> None:
+    wanted = hosts.wishes(hosts.HUB_DATA, **data)
+    resting(partial(preflight, wanted), hosts.converged(wanted, **changes, machine=room(needed)))
+    if needed:
+        told = refusal(partial(preflight, wanted), hosts.converged(wanted, **changes, machine=room(needed - 1)))
+        assert told.startswith("~/.local/share/paddock has ")
+        assert told.endswith(", and 1.1 GB to spare")
+
+
+def room(free: int, cache: int = hosts.ROOM) -> dict[str, Any]:
+    """Free bytes where releases and models are, and where llama.cpp is built."""
+    return hosts.machine({"free": cache}, free=free)
+
+
+@pytest.mark.parametrize("changes", [{}, {"host": {"commands": {}}, "llama_cpp": {"releases": {}, "compilers": {}}}])
+def test_the_disk_of_the_cache_must_hold_the_build(changes: dict[str, Any]) -> None:
+    seen = {**NOT_BUILT, **changes}
+    resting(judged(), hosts.converged(**seen, machine=room(hosts.ROOM, cache=BUILD)))
+    told = refusal(judged(), hosts.converged(**seen, machine=room(hosts.ROOM, cache=BUILD - 1)))
+    assert told == "~/.cache/paddock has 3.2 GB free, and the build takes 3.2 GB"
+    resting(judged(), hosts.converged(machine=room(hosts.ROOM, cache=0)))
+
+
+def test_a_build_for_cuda_needs_more() -> None:
+    answers = seed.laptop_answers(machine=room(7 * GIB - 1))
+    assert "6.4 GB for the build" in refusal(judged(), hosts.parsed(answers))
+    resting(judged(), hosts.parsed(seed.laptop_answers(machine=room(7 * GIB))))
+
+
+def test_a_model_from_the_inventory_needs_no_room() -> None:
+    resting(judged(), hosts.converged(model={"sidecar": None}, machine=room(0)))
 
 
 def test_a_full_disk_is_no_trouble_where_nothing_is_missing() -> None:
@@ -125,6 +189,104 @@ def test_the_port_may_be_our_own_services() -> None:
 
 def test_a_cap_of_all_the_memory_is_allowed() -> None:
     resting(judged(service_memory_max="32G"), hosts.bare())
+
+
+PASCAL = ("NVIDIA GeForce GTX 1060", "6.1")
+
+
+@pytest.mark.parametrize(
+    ("data", "changes", "sentence"),
+    [
+        (
+            {},
+            {"gpu": hosts.nvidia(PASCAL), "llama_cpp": {"toolkits": {"/a/bin/nvcc": {"version": "13.0"}}}},
+            "CUDA 13.0 has no code for NVIDIA GeForce GTX 1060 (compute capability 6.1); it begins at 7.5",
+        ),
+        (
+            {},
+            {
+                "gpu": hosts.nvidia(seed.RTX_3050, driver="570.124.06"),
+                "llama_cpp": {"toolkits": {"/a/bin/nvcc": {"version": "13.0"}}},
+            },
+            "CUDA 13.0 needs driver 580 or newer, and 570.124.06 is loaded",
+        ),
+        ({}, {"gpu": hosts.nvidia(seed.RTX_3050)}, "a CUDA toolkit is needed and none was found; install NVIDIA's"),
+        ({}, {"gpu": hosts.nvidia(PASCAL, driver="590.48.01")}, "takes the 580 branch"),
+        ({"cuda_toolkit": "/srv/cuda"}, {"gpu": hosts.nvidia(seed.RTX_3050)}, "/srv/cuda has no bin/nvcc"),
+        ({"only": "llama_cpp"}, {}, "no g++ to build llama.cpp with; run the packages role first"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_before_any_package_is_installed(
+    data: dict[str, Any], changes: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in refusal(judged(**data), hosts.bare(**changes))
+
+
+@pytest.mark.parametrize(
+    ("data", "changes"),
+    [
+        ({"backend": "cpu"}, {"gpu": hosts.nvidia(PASCAL, driver="590.48.01")}),
+        ({}, {"gpu": hosts.nvidia(seed.RTX_3050), "llama_cpp": {"toolkits": {"/a/bin/nvcc": {"version": "13.2"}}}}),
+        ({}, {"gpu": hosts.nvidia(PASCAL), "llama_cpp": {"toolkits": {"/a/bin/nvcc": {"version": "12.8"}}}}),
+        ({}, {"gpu": hosts.nvidia(seed.RTX_3050), "host": {"os_id": "arch"}}),
+        ({}, {"host": {"root": "password"}}),
+    ],
+)
+def test_what_can_be_built_once_the_packages_are_there_is_let_through(
+    data: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    resting(judged(**data), hosts.bare(**changes))
+
+
+KEYED = {"api_key_file": "~/keys"}
+MISMATCH: dict[str, Any] = {
+    **hosts.nvidia(seed.RTX_3050),
+    "libraries": {"libcuda.so.1": "590.1", "libnvidia-ml.so.1": "590.1"},
+    "table": {"rc": 18, "out": "mismatch"},
+}
+TROUBLE: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
+    "no systemd": ({}, {"host": {"systemd": False}}, set(ROLES)),
+    "a driver to reboot for": ({}, {"gpu": MISMATCH}, {"llama_cpp", "service"}),
+    "a GPU that does not answer": (
+        {},
+        {"gpu": {**hosts.nvidia(seed.RTX_3050), "table": None}},
+        {"llama_cpp", "service"},
+    ),
+    "no toolkit": ({}, {"gpu": hosts.nvidia(seed.RTX_3050)}, {"llama_cpp", "service"}),
+    "noexec": ({}, {"machine": hosts.machine(noexec=True)}, {"llama_cpp", "service"}),
+    "no room for the build": (
+        {},
+        {"machine": hosts.machine(free=0), "llama_cpp": {"releases": {}}},
+        {"llama_cpp"},
+    ),
+    "a cap beyond the memory": ({"service_memory_max": "64G"}, {}, {"service"}),
+    "a cap that would not hold": ({}, {"host": UNCAPPED}, {"service"}),
+    "no model": ({}, {"model": ABSENT}, {"service"}),
+    "a context beyond the model's": ({}, {"model": {"trained_context": 4096}}, {"service"}),
+    "a port of root's": ({"port": 80}, {}, {"service"}),
+    "a port that is taken": ({}, {"service": {"port_taken": True, "port_holder": None, "properties": {}}}, {"service"}),
+    "no key": (KEYED, {}, {"service"}),
+}
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("name", TROUBLE)
+def test_only_what_a_run_will_need_is_looked_at(name: str, role: str) -> None:
+    data, changes, needing = TROUBLE[name]
+    decision = preflight(hosts.wishes(**data, only=role), hosts.converged(**changes))
+    assert (decision.refusal is not None) == (role in needing), decision.refusal
+
+
+@pytest.mark.parametrize("name", TROUBLE)
+def test_a_whole_run_looks_at_everything(name: str) -> None:
+    data, changes, _ = TROUBLE[name]
+    refusal(judged(**data), hosts.converged(**changes))
+
+
+def test_the_gpu_is_not_spoken_of_where_it_is_not_used() -> None:
+    gpu = {**hosts.nvidia(seed.RTX_3050), "kernel_newest": "6.13.0"}
+    seen = hosts.bare(gpu={**gpu, "modules": {**gpu["modules"], "6.13.0": None}})
+    resting(judged(backend="cpu"), seen)
 
 
 BROWSERLESS = hosts.browsers(installed=False)
