@@ -18,7 +18,7 @@ from roles.benchmark.observe import look_at_benchmark
 from roles.gpu.classify import Nvidia
 from roles.llama_cpp import cuda
 from roles.llama_cpp.observe import LLAMA_CPP, LlamaCppSeen, look_at_llama_cpp
-from roles.model.observe import ModelSeen, look_at_model
+from roles.model.observe import MODEL, ModelSeen, look_at_model
 from roles.service.observe import look_at_service
 from tests.unit import hosts, local
 from tests.unit.test_gguf import write
@@ -63,8 +63,8 @@ def test_a_model_is_known_by_its_header_and_its_sidecar(tmp_path: Path) -> None:
     assert model(path).verified is None
 
 
-@pytest.mark.parametrize("sidecar", ["", "{", "null"])
-def test_a_torn_sidecar_is_none(tmp_path: Path, sidecar: str) -> None:
+@pytest.mark.parametrize("sidecar", ["", "{", "null", "5", "[]", "{}", '"x"', '{"sha256": "d", "size": 4}'])
+def test_a_sidecar_that_is_torn_or_not_ours_is_none(tmp_path: Path, sidecar: str) -> None:
     path = tmp_path / "some.gguf"
     path.write_bytes(b"GGUF")
     (tmp_path / "some.gguf.json").write_text(sidecar)
@@ -104,7 +104,22 @@ def test_releases_are_those_with_a_stamp_and_drafts_are_none(home: Path) -> None
     assert llama_cpp().releases == {"a-1": {"commit": "aaaa"}}
 
 
-@pytest.mark.parametrize("manifest", [None, "", "aaaa  stamp.json\nbbbb  lib/libggml.so\n"])
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        None,
+        "",
+        "\n",
+        "aaaa",
+        "aaaa  ",
+        "aaaa  stamp.json\nbb",
+        "aaaa  stamp.json\n\n",
+        "aaaa stamp.json\n",
+        "aaaa  stamp.json\nbbbb  lib/libggml.so\n",
+        "aaaa  .\n",
+        "\x00" * 64,
+    ],
+)
 def test_a_release_that_is_not_whole_is_no_release(home: Path, manifest: str | None) -> None:
     folder = home / ".local/share/paddock/releases/a-1"
     folder.mkdir(parents=True)
@@ -207,11 +222,26 @@ def test_a_port_is_taken_by_whoever_listens(home: Path, listening: tuple[str, in
     assert (seen["port_taken"], seen["port_holder"]) == (True, {"pid": os.getpid(), "name": comm})
 
 
+def test_a_port_of_another_users_process_is_told_by_its_user(
+    home: Path, listening: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose socket it is the kernel tells everybody; which process has it, only its owner."""
+    monkeypatch.setattr("roles.service.observe.entries", lambda folder: [])
+    seen = look_at_service({"unit": UNIT, "key_file": None, "port": listening[1]})
+    name = probe_tools.user_name(os.getuid())
+    assert (seen["port_taken"], seen["port_holder"], seen["port_owner"]) == (True, None, name)
+
+
+def test_a_user_without_a_name_is_a_number() -> None:
+    assert probe_tools.user_name(0) == "root"
+    assert probe_tools.user_name(4_242_424) == "uid 4242424"
+
+
 def test_a_port_that_only_a_client_uses_is_free(home: Path, listening: tuple[str, int]) -> None:
     with socket.create_connection(listening) as client:
         port = client.getsockname()[1]
         seen = look_at_service({"unit": UNIT, "key_file": None, "port": port})
-    assert (seen["port_taken"], seen["port_holder"]) == (False, None)
+    assert (seen["port_taken"], seen["port_holder"], seen["port_owner"]) == (False, None, None)
 
 
 def test_the_unit_its_properties_and_its_process_are_seen(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,3 +275,54 @@ def test_keys_and_the_proof_of_an_earlier_run_are_seen(home: Path) -> None:
     assert seen["proved"] == "0123456789abcdef"
     assert (seen["key_file"]["mode"], seen["key_file"]["keys"]) == (0o600, 1)
     assert "secret" not in json.dumps(seen)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("s3cret\n", 1),
+        ("s3cret", 1),
+        ("s3cret\nother\n", 2),
+        ("", 0),
+        ("\n \n\t\n", 0),
+        ("# s3cret\n", 0),
+        ("  # s3cret\n", 0),
+        ("# mine\n\n  s3cret  \n", 1),
+        ("s3cret # not a comment\n", 1),
+        ('"s3cret"\n', 0),
+        ("s3\\cret\n", 0),
+        ("s3cret\r\n", 1),
+        ("\x00\xff s3cret\n", 1),
+    ],
+)
+def test_keys_are_counted_and_none_leaves_the_host(home: Path, text: str, keys: int) -> None:
+    (home / "keys").write_bytes(text.encode("latin-1"))
+    seen = look_at_service({"unit": UNIT, "key_file": "~/keys", "port": 1})
+    assert seen["key_file"]["keys"] == keys
+    assert "cret" not in json.dumps(seen)
+    hosts.converged(service={"key_file": seen["key_file"]})
+
+
+@pytest.mark.parametrize("kind", ["dir", "other"])
+def test_what_is_no_file_has_no_keys(home: Path, kind: str) -> None:
+    if kind == "dir":
+        (home / "keys").mkdir()
+    else:
+        (home / "keys").symlink_to("/dev/null")
+    seen = look_at_service({"unit": UNIT, "key_file": "~/keys", "port": 1})
+    assert (seen["key_file"]["kind"], seen["key_file"]["keys"]) == (kind, 0)
+
+
+def test_no_odd_file_on_the_host_hides_it(home: Path) -> None:
+    """The whole way: what is found is an answer that can be read."""
+    folder = home / ".local/share/paddock/releases/a-1"
+    folder.mkdir(parents=True)
+    (folder / "stamp.json").write_text("{}")
+    (folder / "manifest").write_text("aaaa\n")
+    (home / "some.gguf").write_bytes(b"GGUF")
+    (home / "some.gguf.json").write_text('{"name": "somebody else\'s"}')
+    answers = hosts.converged_answers()
+    answers["model"] = look_at_model({"path": "~/some.gguf"})
+    answers["llama_cpp"] |= {"releases": look_at_llama_cpp(LLAMA_CPP.ask(hosts.wishes()))["releases"]}
+    seen = hosts.parsed(answers)
+    assert (seen[LLAMA_CPP].releases, seen[MODEL].verified) == ({}, None)
