@@ -18,6 +18,7 @@ from tests.unit import hosts
 CLAIM, LINGER = "-k 10 120 sh -s", "-k 10 180 python3"
 TAKEN, DONE = ["taken", "", "paddock-exit 0"], ["", "paddock-exit 0"]
 REFUSED = ["paddock: root is needed and sudo refused it: sudo: a password is required", "", "paddock-exit 1"]
+NO_SUDOER = ["paddock: root is needed and sudo refused it: dev is not in the sudoers file.", "", "paddock-exit 1"]
 HELD = ['{"who": "ann@desk", "since": "noon"}', "", "paddock-exit 0"]
 NOWHERE: dict[str, Any] = {"llama_repo": "file:///nonexistent/llama.cpp", "hub_endpoint": "http://127.0.0.1:1"}
 HUB: dict[str, Any] = {"model_path": None, "model_repo": "owner/name", "model_file": "some.gguf"}
@@ -47,6 +48,13 @@ def drifted() -> hosts.Answers:
     return hosts.converged_answers(host={"commands": commands}, service={"unit": unit})
 
 
+def stopped() -> hosts.Answers:
+    """Somebody stopped the service, and nothing is recorded of the host."""
+    properties = {"ActiveState": "inactive", "Result": "success", "InactiveEnterTimestampMonotonic": "5000000"}
+    service = {"properties": properties, "running_stamp": None, "port_taken": False, "port_holder": None}
+    return hosts.converged_answers(service=service, record={"facts": None})
+
+
 def with_lock(folder: Path) -> Path:
     (folder / "laptops.lock.yml").write_text(yaml.safe_dump(LOCK))
     return folder
@@ -73,6 +81,7 @@ def dry(dry_folder: Path, tagged: dict[str, Any]) -> Run:
         "no-systemd": host(hosts.bare_answers(host={"systemd": False})),
         "no-sudo": host(no_root),
         "password": host(hosts.bare_answers(host={"root": "password"})),
+        "stopped": host(stopped()),
         "garbage": host("Killed"),
         "torn": host('{"host": {"user": "dev"'),
         "silent": host(""),
@@ -95,6 +104,7 @@ def acting(acting_folder: Path, tagged: dict[str, Any]) -> Run:
         "tagged": host(hosts.converged_answers(), **tagged),
         "acts": host(not_lingering, {CLAIM: TAKEN, LINGER: DONE}),
         "stumbles": host(not_lingering, {CLAIM: TAKEN, LINGER: REFUSED}),
+        "no-sudoer": host(not_lingering, {CLAIM: TAKEN, LINGER: NO_SUDOER}),
         "claimed": host(not_lingering, {CLAIM: HELD}),
         "lost": host(not_lingering, {CLAIM: TAKEN, LINGER: ["half a li"]}),
         "no-systemd": host(hosts.converged_answers(host={"systemd": False})),

@@ -62,6 +62,12 @@ def test_a_host_that_drifted_is_told_what_differs(dry: Run) -> None:
     ]
 
 
+def test_of_a_service_that_somebody_stopped_nothing_is_remembered(dry: Run) -> None:
+    assert plan(dry, "stopped")[-1] == "replan: nothing is recorded about this host yet"
+    assert not [hosts for hosts in dry.changes().values() if "@fake/stopped" in hosts]
+    assert [line for line in dry.last_words("stopped") if line.startswith("somebody stopped paddock-llama-server")]
+
+
 def test_a_model_that_is_missing_is_told_with_its_size(dry: Run) -> None:
     assert "Model: download some.gguf from owner/name (12.0 GB): it is not on the host" in plan(dry, "locked")
 

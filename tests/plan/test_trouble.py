@@ -76,6 +76,7 @@ SERVING = (
         ("good", SERVING),
         ("acts", SERVING),
         ("stumbles", "enable lingering: root is needed and sudo refused it: sudo: a password is required"),
+        ("no-sudoer", SERVING),
         ("claimed", "enable lingering: another run changes this host: ann@desk since noon; wait for it, or remove"),
         ("lost", "enable lingering: the connection was lost, or the host went down"),
         ("no-systemd", IN_DRY["no-systemd"]),
@@ -86,11 +87,23 @@ def test_the_last_line_tells_what_is_served_or_what_went_wrong(acting: Run, host
     assert acting.last_words(host)[-1].startswith(told)
 
 
+def test_a_step_that_is_optional_is_left_out_for_a_user_who_may_not_use_sudo(acting: Run) -> None:
+    left_out = "enable lingering: root is needed and sudo refused it: dev is not in the sudoers file."
+    assert acting.last_words("no-sudoer")[1:-1] == [left_out]
+    assert not [line for line in acting.said("no-sudoer") if line.startswith("Error: ")]
+
+
+def test_a_wrong_password_is_no_reason_to_leave_it_out(acting: Run) -> None:
+    assert [line for line in acting.said("stumbles") if line.startswith("Error: ")]
+
+
 def test_a_run_in_which_a_host_has_trouble_exits_with_1(acting: Run) -> None:
     assert acting.code == 1
 
 
-@pytest.mark.parametrize(("host", "commands"), [("good", 1), ("acts", 5), ("stumbles", 4), ("garbage", 1)])
+@pytest.mark.parametrize(
+    ("host", "commands"), [("good", 1), ("acts", 5), ("stumbles", 4), ("no-sudoer", 5), ("garbage", 1)]
+)
 def test_a_host_is_looked_at_once_and_claimed_looked_at_again_and_given_back_where_it_changes(
     acting: Run, host: str, commands: int
 ) -> None:
