@@ -76,7 +76,9 @@ def alive(claim: dict[str, Any]) -> bool:
 def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except OSError:
+    except PermissionError:  # another user's, and alive
+        return True
+    except (OSError, OverflowError):
         return False
     return True
 

@@ -10,7 +10,8 @@ flock -w 30 9 || fail "$folder/.claim is locked by somebody"
 held=$(cat "$file" 2>/dev/null || true)
 if test ! -e "$file" || test "$held" = "$me" || { test -n "$dead" && test "$held" = "$dead"; } ||
     test -n "$(find "$file" -mmin "+$stale" 2>/dev/null)"; then
-    printf '%s\n' "$me" >"$file"
+    printf '%s\n' "$me" >"$folder/.run.lock.new"
+    mv -fT "$folder/.run.lock.new" "$file"
     echo taken
 else
     printf '%s\n' "$held"

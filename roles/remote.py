@@ -68,7 +68,9 @@ class Failed(Exception):
     def may_not(self) -> bool:
         """Whether sudo's reason is that this user may not use it: another thing than a wrong password."""
         text = str(self)
-        return "sudo refused it" in text and ("sudoers" in text or "not allowed" in text or "may not run" in text)
+        return "sudo refused it" in text and (
+            "sudoers" in text or "not allowed" in text or "may not run" in text or "afraid I can" in text
+        )
 
 
 def run(state: State, host: Host, script: Script) -> list[str]:

@@ -64,6 +64,7 @@ def main() -> None:
     else:
         patience.cancel()
         process.wait()
+        said = [line for line in said if "unable to resolve host" not in line] or said
         told = [line for line in said if line.startswith("sudo")] or said
         end("root is needed and sudo refused it: " + (told[-1] if told else "it said nothing"))
     for line in process.stdout:

@@ -108,7 +108,8 @@ def main() -> None:
         end("llama-server does not run, so there is nothing to measure")
     if job["key_file"]:
         with open(job["key_file"]) as file:
-            KEY[0] = next((line.strip() for line in file if line.strip() and line[0] != "#"), "none")
+            lines = [line.strip() for line in file]
+            KEY[0] = next((line for line in lines if line and line[0] != "#" and not set('"\\') & set(line)), "none")
     watch = Watch(pid)
     try:
         deepest = max(job["depths"])

@@ -23,6 +23,8 @@ def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
         sidecar = json.loads(read(path + ".json") or "null")
     except ValueError:
         sidecar = None
+    kinds = {"sha256": str, "size": int, "mtime_ns": int}
+    ours = isinstance(sidecar, dict) and all(isinstance(sidecar.get(name), kind) for name, kind in kinds.items())
     return {
         "path": path,
         "file": node(os.path.realpath(path)),
@@ -30,7 +32,7 @@ def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
         "architecture": architecture,
         "trained_context": metadata.get(f"{architecture}.context_length"),
         "mla": f"{architecture}.attention.kv_lora_rank" in metadata,
-        "sidecar": sidecar if isinstance(sidecar, dict) and {"sha256", "size", "mtime_ns"} <= sidecar.keys() else None,
+        "sidecar": sidecar if ours else None,
         "part_size": part["size"] if part else 0,
     }
 

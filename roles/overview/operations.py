@@ -31,7 +31,7 @@ def checked(wishes: Wishes) -> Generator[PyinfraCommand]:
     def decide(seen: Observation) -> Decision:
         if seen[HOST].root == "password" and needs_root(wishes, seen):
             remote.ask_password()
-        decision = preflight(wishes, seen)
+        decision = preflight(wishes, seen, remote.has_password())
         if decision.refusal is None:
             trouble.verdict(host, str(verdict(wishes, seen)))
         return decision

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from roles.browser import decide as browser
 from roles.gpu.classify import Nvidia, classify
 from roles.gpu.observe import GPU
@@ -49,10 +51,10 @@ def verdict(wishes: Wishes, seen: Observation) -> Verdict:
     return judge(seen[RECORD].facts, now, nvidia, now.release in seen[LLAMA_CPP].releases)
 
 
-def preflight(wishes: Wishes, seen: Observation) -> Decision:
+def preflight(wishes: Wishes, seen: Observation, has_password: bool = True) -> Decision:
     """Refuse the host, or say what will not be as one might think. Looks at what the roles of this run will need."""
     told, roles = verdict(wishes, seen), wishes.settings.runs
-    checks = [_systemd]
+    checks: list[Callable[[Wishes, Observation], str | None]] = []
     if roles("llama_cpp") or roles("service"):
         checks += [_driver, _places, _build]
     if roles("llama_cpp") or roles("model"):
@@ -60,7 +62,9 @@ def preflight(wishes: Wishes, seen: Observation) -> Decision:
     if roles("service"):
         checks += [_memory, _model, _service]
     reboot = str(told) if told.kind == "reboot" and (roles("llama_cpp") or roles("service")) else None
-    refusal = reboot or next((why for check in checks if (why := check(wishes, seen))), None)
+    packaged = packages.installed(wishes.settings.llama_cpp, has_password, seen).refusal if roles("packages") else None
+    refusal = reboot or _systemd(wishes, seen) or packaged
+    refusal = refusal or next((why for check in checks if (why := check(wishes, seen))), None)
     nvidia = gpu(seen)
     notes = [nvidia.next_boot, *nvidia.warnings] if uses_gpu(wishes) else []
     notes += [f"{name} could not be looked at ({why})" for name, why in seen.unseen.items()]

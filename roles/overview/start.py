@@ -85,8 +85,11 @@ def traps(state: State) -> list[str]:
 
 def stray(state: State, host: Host) -> str:
     """A hint for a host that says nothing of itself: perhaps it was never meant to be one."""
-    groups = [group for group in host.groups if group != "all" and not group.startswith("@")]
-    if lock.inventory_file(state.inventory) is None or host.host_data or not groups:
+    file = lock.inventory_file(state.inventory)
+    if file is None or host.host_data:
+        return ""
+    groups = [group for group in dict.fromkeys(host.groups) if group not in ("all", file.stem) and group[0] != "@"]
+    if not groups:
         return ""
     return (
         f" (it has no data of its own, and comes from the list {' or '.join(groups)}: in an inventory file every list"

@@ -1,7 +1,7 @@
 # Installs packages, upgrades none. Arguments: their names. Runs as root.
 export DEBIAN_FRONTEND=noninteractive
 # Somebody's installation that was interrupted, perhaps ours, would stop every later one.
-dpkg --configure -a
+dpkg --configure -a || true # where somebody holds the lock, apt waits for it below
 # Without a fresh list apt may not know a package at all. One broken source of somebody else's must not stop us.
 apt-get -q -o DPkg::Lock::Timeout=300 update || echo "apt-get update failed; going on with the lists there are" >&2
 apt-get -q -y -o DPkg::Lock::Timeout=300 --no-upgrade --no-install-recommends install "$@"

@@ -8,7 +8,7 @@ from roles.gpu.classify import classify
 from roles.gpu.observe import GPU
 from roles.host import COMMANDS, HOST, HostSeen, no_root
 from roles.llama_cpp import cmake
-from roles.llama_cpp.cuda import NOT_YET, CannotBuild
+from roles.llama_cpp.cuda import NOT_YET, TURING, CannotBuild
 from roles.llama_cpp.observe import LLAMA_CPP, ToolkitSeen
 from roles.observation import Observation
 from roles.operation import Decision, Step
@@ -49,8 +49,11 @@ def toolkit(wanted: LlamaCpp, tool: str | None, observation: Observation) -> tup
     """Package and nvcc of the CUDA toolkit, where one is needed, missing, and the distribution's own will do."""
     if tool not in TOOLKITS or observation[LLAMA_CPP].toolkits or wanted.cuda_toolkit != "auto":
         return None
+    nvidia = classify(observation[GPU])
+    if any(gpu.compute_cap and float(gpu.compute_cap) < TURING for gpu in nvidia.gpus):
+        return None  # the distribution's is too new for the card
     try:
-        return TOOLKITS[tool] if cmake.backend(wanted, classify(observation[GPU])) == "cuda" else None
+        return TOOLKITS[tool] if cmake.backend(wanted, nvidia) == "cuda" else None
     except CannotBuild:
         return None  # the llama_cpp role says so
 

@@ -107,10 +107,10 @@ def bad_key_file(wanted: Service, seen: ServiceSeen, host: HostSeen) -> str | No
     if wanted.api_key_file is None:
         return None
     file, name = seen.key_file, f"api_key_file={wanted.api_key_file!r}"
+    if file is not None and (file.uid != host.uid or file.mode & 0o077):
+        return f"{name} belongs to another user or can be read by others; it must be {host.user}'s own with mode 0600"
     if file is None or file.kind != "file" or file.keys == 0:
         return f"{name} is not a file with a key in it that can be used; write one, without quotes, with mode 0600"
-    if file.uid != host.uid or file.mode & 0o077:
-        return f"{name} belongs to another user or can be read by others; it must be {host.user}'s own with mode 0600"
     return None
 
 

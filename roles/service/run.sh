@@ -40,7 +40,7 @@ ask() {
         curl --config - --noproxy '*' --fail --silent --show-error "$@"
 }
 key=none
-if test -n "$keys"; then key=$(grep -v -e '^#' -e '^[[:space:]]*$' "$keys" | head -n 1); fi
+if test -n "$keys"; then key=$(grep -v -e '^[[:space:]]*#' -e '^[[:space:]]*$' -e '["\\]' "$keys" | head -n 1); fi
 systemctl --user daemon-reload
 systemctl --user enable --quiet "$unit"
 systemctl --user reset-failed "$unit" 2>/dev/null || true

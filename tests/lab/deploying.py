@@ -42,10 +42,10 @@ class Target:
     changes: tuple[tuple[str, Any], ...] = ()
 
     def line(self) -> str:
-        return f"_entry(_hosts()[{self.host!r}], user={self.user!r}, **dict({self.changes!r}))"
+        return f"_entry(_hosts()[{self.host!r}], {self.user!r}, **dict({self.changes!r}))"
 
 
-def target(host: str, user: str = "dev", **changes: Any) -> Target:
+def target(host: str, user: str = "dev", /, **changes: Any) -> Target:
     return Target(host, user, tuple(changes.items()))
 
 

@@ -36,7 +36,7 @@ def addresses(lab: Lab) -> dict[str, str]:
     return {"llama_repo": f"git://{lab.gateway}/llama.cpp", "hub_endpoint": f"http://{lab.gateway}:8010"}
 
 
-def entry(host: LabHost, user: str = "dev", **changes: Any) -> tuple[str, dict[str, Any]]:
+def entry(host: LabHost, user: str = "dev", /, **changes: Any) -> tuple[str, dict[str, Any]]:
     """Name and data of a host; a key in `changes` that is None is left out."""
     data = {
         **host.ssh_data(user),
