@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from roles.benchmark import decide as benchmark
 from roles.browser import decide as browser
@@ -17,6 +17,7 @@ from roles.overview.preflight import preflight
 from roles.packages import decide as packages
 from roles.service import decide as service
 from roles.wishes import Wishes
+from tests.unit import hosts
 
 Decide: TypeAlias = Callable[[Observation], Decision]
 
@@ -35,6 +36,11 @@ def in_order(wishes: Wishes, has_password: bool = True) -> dict[str, Decide]:
         "benchmark": partial(benchmark.measured, wishes, lambda lines: None),
         "record": partial(record.recorded, wishes),
     }
+
+
+def judged(**data: Any) -> Decide:
+    """The preflight of a host with these settings."""
+    return partial(preflight, hosts.wishes(**data))
 
 
 def at_rest(decision: Decision) -> bool:

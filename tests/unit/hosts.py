@@ -29,6 +29,8 @@ PIN = ModelPin("owner/name", "some.gguf", "c" * 40, 12_000_000_000, "d" * 64, "h
 ROOM = 500 << 30  # bytes free on a disk that is no worry
 KERNEL = "6.12.48-amd64"
 
+ABSENT: dict[str, Any] = {"file": None, "is_gguf": False}  # a model that is not on the host
+
 Answers = dict[str, dict[str, Any]]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -10,14 +9,10 @@ import pytest
 from roles.overview.preflight import needs_root, preflight, verdict
 from roles.overview.summary import summary
 from tests.unit import hosts, seed
-from tests.unit.deciding import Decide, left_out, refusal, resting
+from tests.unit.deciding import Decide, judged, left_out, refusal, resting
 
 ROLES = ("packages", "browser", "llama_cpp", "model", "service", "benchmark")
 UNCAPPED = {"user_manager": True, "memory_capped": False}
-
-
-def judged(**data: Any) -> Decide:
-    return partial(preflight, hosts.wishes(**data))
 
 
 def test_a_bare_host_is_fit() -> None:
@@ -39,98 +34,6 @@ def test_a_bare_host_is_fit() -> None:
 )
 def test_a_host_that_will_not_do_is_refused(decide: Decide, changes: dict[str, Any], sentence: str) -> None:
     assert sentence in refusal(decide, hosts.bare(**changes))
-
-
-@pytest.mark.parametrize(
-    ("place", "sentence"),
-    [
-        ({"read_only": True}, "is on a file system that is mounted read-only"),
-        ({"writable": False}, "cannot be written by dev"),
-        ({"noexec": True}, "mounted noexec, and programs are run from there"),
-        ({"type": "tmpfs"}, "is in memory (tmpfs), and would be gone after a reboot"),
-        ({"inodes_free": 100}, "with 100 free inodes"),
-        ({"free": 2 << 30}, "GB free"),
-    ],
-)
-def test_a_disk_that_will_not_do_is_refused(place: dict[str, Any], sentence: str) -> None:
-    told = refusal(judged(), hosts.bare(machine=hosts.machine(**place)))
-    assert told.startswith(("~/.local/share/paddock ", "~/.cache/paddock "))
-    assert sentence in told
-
-
-def test_release_and_model_need_room_together() -> None:
-    both, wanted = (3 << 30) + hosts.PIN.size + (1 << 30), partial(preflight, hosts.wishes(hosts.HUB_DATA))
-    absent = {"file": None, "is_gguf": False}
-    resting(wanted, hosts.bare(model=absent, machine=hosts.machine(free=both)))
-    told = refusal(wanted, hosts.bare(model=absent, machine=hosts.machine(free=both - 1)))
-    assert "it takes 3.2 GB for the build and 12.0 GB for the model, and 1.1 GB to spare" in told
-
-
-ABSENT: dict[str, Any] = {"file": None, "is_gguf": False}
-GIB, BUILD, MARGIN = 1 << 30, 3 << 30, 1 << 30
-SIZE = hosts.PIN.size
-RIGHT_SIZE: dict[str, Any] = {
-    "file": {"kind": "file", "mode": 0o644, "uid": 1000, "size": SIZE, "mtime_ns": 7},
-    "sidecar": None,
-}
-NOT_BUILT: dict[str, Any] = {"llama_cpp": {"releases": {}}}
-
-
-@pytest.mark.parametrize(
-    ("data", "changes", "needed"),
-    [
-        ({}, {"model": ABSENT, **NOT_BUILT}, BUILD + SIZE + MARGIN),
-        ({}, {"model": ABSENT}, SIZE + MARGIN),
-        ({}, {"model": {**ABSENT, "part_size": SIZE - 5}}, 5 + MARGIN),
-        ({}, {"model": {**ABSENT, "part_size": SIZE + 5}}, 0),
-        ({}, {"model": RIGHT_SIZE}, 0),
-        ({}, {"model": {**RIGHT_SIZE, "part_size": 5}}, 0),
-        ({}, {"model": {"file": {**RIGHT_SIZE["file"], "size": 5}}}, SIZE + MARGIN),
-        ({}, NOT_BUILT, BUILD + MARGIN),
-        ({"only": "model"}, {"model": ABSENT, **NOT_BUILT}, SIZE + MARGIN),
-        ({"only": "llama_cpp"}, {"model": ABSENT, **NOT_BUILT}, BUILD + MARGIN),
-        ({"only": "packages"}, {"model": ABSENT, **NOT_BUILT}, 0),
-        ({"only": "benchmark"}, {"model": ABSENT, **NOT_BUILT}, 0),
-        ({}, {}, 0),
-    ],
-)
-def test_the_disk_must_hold_what_is_to_come_and_a_gibibyte_to_spare(
-    data: dict[str, Any], changes: dict[str, Any], needed: int
-) -> None:
-    wanted = hosts.wishes(hosts.HUB_DATA, **data)
-    resting(partial(preflight, wanted), hosts.converged(wanted, **changes, machine=room(needed)))
-    if needed:
-        told = refusal(partial(preflight, wanted), hosts.converged(wanted, **changes, machine=room(needed - 1)))
-        assert told.startswith("~/.local/share/paddock has ")
-        assert told.endswith(", and 1.1 GB to spare")
-
-
-def room(free: int, cache: int = hosts.ROOM) -> dict[str, Any]:
-    """Free bytes where releases and models are, and where llama.cpp is built."""
-    return hosts.machine({"free": cache}, free=free)
-
-
-@pytest.mark.parametrize("changes", [{}, {"host": {"commands": {}}, "llama_cpp": {"releases": {}, "compilers": {}}}])
-def test_the_disk_of_the_cache_must_hold_the_build(changes: dict[str, Any]) -> None:
-    seen = {**NOT_BUILT, **changes}
-    resting(judged(), hosts.converged(**seen, machine=room(hosts.ROOM, cache=BUILD)))
-    told = refusal(judged(), hosts.converged(**seen, machine=room(hosts.ROOM, cache=BUILD - 1)))
-    assert told == "~/.cache/paddock has 3.2 GB free, and the build takes 3.2 GB"
-    resting(judged(), hosts.converged(machine=room(hosts.ROOM, cache=0)))
-
-
-def test_a_build_for_cuda_needs_more() -> None:
-    answers = seed.laptop_answers(machine=room(7 * GIB - 1))
-    assert "6.4 GB for the build" in refusal(judged(), hosts.parsed(answers))
-    resting(judged(), hosts.parsed(seed.laptop_answers(machine=room(7 * GIB))))
-
-
-def test_a_model_from_the_inventory_needs_no_room() -> None:
-    resting(judged(), hosts.converged(model={"sidecar": None}, machine=room(0)))
-
-
-def test_a_full_disk_is_no_trouble_where_nothing_is_missing() -> None:
-    resting(judged(), hosts.converged(machine=hosts.machine(free=0)))
 
 
 @pytest.mark.parametrize(("port", "uid", "fits"), [(80, 1000, False), (80, 0, True), (1024, 1000, True)])
@@ -261,7 +164,7 @@ TROUBLE: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
     ),
     "a cap beyond the memory": ({"service_memory_max": "64G"}, {}, {"service"}),
     "a cap that would not hold": ({}, {"host": UNCAPPED}, {"service"}),
-    "no model": ({}, {"model": ABSENT}, {"service"}),
+    "no model": ({}, {"model": hosts.ABSENT}, {"service"}),
     "a context beyond the model's": ({}, {"model": {"trained_context": 4096}}, {"service"}),
     "a port of root's": ({"port": 80}, {}, {"service"}),
     "a port that is taken": ({}, {"service": {"port_taken": True, "port_holder": None, "properties": {}}}, {"service"}),
