@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.lab import host, machine, network, recipe, services
-from tests.lab.common import Lab, LabError, run, the_lab
+from tests.lab.common import DEPLOY_LAB, TEST_LAB, Lab, LabError, run, the_lab
 
 # What the lab calls, and the Debian package that has it.
 TOOLS = {
@@ -45,7 +45,8 @@ def arguments() -> argparse.Namespace:
     up.add_argument("--hub", action="store_true", help="start the model hub too")
     up.add_argument("--no-upstream", action="store_true", help="leave llama.cpp's source out")
     up.add_argument("names", nargs="*", metavar="NAME", default=["demo"])
-    commands.add_parser("down", help="remove everything that the lab made, except its caches")
+    down = commands.add_parser("down", help="remove everything that the lab made, except its caches")
+    down.add_argument("--all", action="store_true", help="the labs of the tests too, whoever left them")
     commands.add_parser("list", help="show the hosts")
     commands.add_parser("reboot", help="reboot a host").add_argument("name", metavar="NAME")
     shell = commands.add_parser("sh", help="run a shell script on a host")
@@ -65,6 +66,9 @@ def dispatch(options: argparse.Namespace) -> int:
         return up(lab, options)
     if options.command == "down":
         names = host.down(lab)
+        for other in (DEPLOY_LAB, TEST_LAB) if options.all else ():
+            os.environ.update(other)
+            names += host.down(the_lab())
         print(f"Removed {', '.join(names)}." if names else "No host was up.")
         return 0
     there = host.hosts(lab)

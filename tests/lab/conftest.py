@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.lab import services
-from tests.lab.common import Lab, the_lab
+from tests.lab.common import DEPLOY_LAB, Lab, the_lab
 from tests.lab.deploying import Run, deploy, target, write_inventory
 from tests.lab.host import LabHost, boot, down
 from tests.lab.hub.__main__ import RENAMES, repositories
 from tests.lab.hub.server import Hub
 
-OWN = {"PADDOCK_LAB_RUN": "/run/paddock-lab-deploy", "PADDOCK_LAB_BRIDGE": "paddockd", "PADDOCK_LAB_NET": "198.18.54"}
 COLD_SECONDS = 2400  # packages, a whole build of llama.cpp, a model: on two cores without any cache
 
 
@@ -25,7 +24,7 @@ def deploy_lab() -> Iterator[Lab]:
     if os.geteuid() != 0:
         pytest.skip("the lab needs root: network namespaces and systemd-nspawn")
     with pytest.MonkeyPatch.context() as patch:
-        for key, value in OWN.items():
+        for key, value in DEPLOY_LAB.items():
             patch.setenv(key, value)
         down()
         yield the_lab()

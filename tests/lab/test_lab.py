@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab import hosts, network, services, upstream
-from tests.lab.common import PAT_PASSWORD, Lab, LabError, run, the_lab
+from tests.lab.common import PAT_PASSWORD, TEST_LAB, Lab, LabError, run, the_lab
 from tests.lab.host import LabHost, boot, down
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root: network namespaces and systemd-nspawn")
 
-OWN = {"PADDOCK_LAB_RUN": "/run/paddock-lab-test", "PADDOCK_LAB_BRIDGE": "paddockt", "PADDOCK_LAB_NET": "198.18.53"}
 REPOSITORY = Path(__file__).parents[2]
 
 FAKE_RELEASE = """
@@ -38,7 +37,7 @@ LISTENING = "for i in $(seq 50); do ss -ltn | grep -q 127.0.0.1:50052 && exit; s
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     with pytest.MonkeyPatch.context() as patch:
-        for key, value in OWN.items():
+        for key, value in TEST_LAB.items():
             patch.setenv(key, value)
         down()
         yield the_lab()
@@ -183,7 +182,11 @@ def test_down_leaves_no_trace_even_after_the_owner_was_killed(lab: Lab) -> None:
     script = "from tests.lab import services, the_lab; from tests.lab.host import boot; boot('orphan')\n"
     script += "services.start_upstream(the_lab()); print('up', flush=True); boot('half')"
     with subprocess.Popen(
-        [sys.executable, "-c", script], cwd=REPOSITORY, env={**os.environ, **OWN}, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script],
+        cwd=REPOSITORY,
+        env={**os.environ, **TEST_LAB},
+        stdout=subprocess.PIPE,
+        text=True,
     ) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == "up\n"
@@ -192,7 +195,9 @@ def test_down_leaves_no_trace_even_after_the_owner_was_killed(lab: Lab) -> None:
     assert "orphan" in hosts(lab)
     assert ip_forward() == "1"
     assert network.bridge_exists(lab)
-    done = run([sys.executable, "-m", "tests.lab", "down"], env={**OWN, "PYTHONPATH": str(REPOSITORY)}, timeout=120)
+    done = run(
+        [sys.executable, "-m", "tests.lab", "down"], env={**TEST_LAB, "PYTHONPATH": str(REPOSITORY)}, timeout=120
+    )
     assert "orphan" in done.stdout
     assert traces(lab) == []
     assert ip_forward() == before
