@@ -24,7 +24,7 @@ PAT_PASSWORD = "correct horse battery"  # what `pat` types for sudo; a fixture, 
 MORTAL = ["setpriv", "--pdeathsig", "KILL"]
 
 
-# The tests have labs of their own, beside anybody's demo on the same machine. 198.18.0.0/15 is for benchmarks (RFC 2544).
+# The tests have labs of their own, beside a demo on the same machine. 198.18.0.0/15 is for benchmarks (RFC 2544).
 DEPLOY_LAB = {
     "PADDOCK_LAB_RUN": "/run/paddock-lab-deploy",
     "PADDOCK_LAB_BRIDGE": "paddockd",
