@@ -25,7 +25,11 @@ def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
         lines = (read(os.path.join(folder, name, "manifest")) or "").splitlines()
         files = [line.partition("  ")[2] for line in lines]
         whole = files and all(file and os.path.isfile(os.path.join(folder, name, file)) for file in files)
-        if isinstance(stamp, dict) and whole and not name.startswith("."):
+        if not isinstance(stamp, dict) or not whole or name.startswith("."):
+            continue
+        # And by the system's own libraries, which an upgrade of the distribution may have taken away.
+        linked = run(["ldd", os.path.join(folder, name, "bin", "llama-server")])
+        if not linked or "not found" not in linked["out"]:
             releases[name] = stamp
     compilers = {}
     for name in ["g++", *sorted({name for name in entries("/usr/bin") if re.fullmatch(r"g\+\+-\d+", name)})]:

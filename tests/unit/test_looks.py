@@ -212,3 +212,18 @@ def test_no_odd_file_on_the_host_hides_it(home: Path) -> None:
     answers["llama_cpp"] |= {"releases": look_at_llama_cpp(LLAMA_CPP.ask(hosts.wishes()))["releases"]}
     seen = hosts.parsed(answers)
     assert (seen[LLAMA_CPP].releases, seen[MODEL].verified) == ({}, None)
+
+
+def test_a_release_whose_libraries_are_gone_is_no_release(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = home / ".local/share/paddock/releases/aaaaaaaaa-11111111"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/llama-server").write_text("")
+    (folder / "manifest").write_text("0  bin/llama-server\n")
+    (folder / "stamp.json").write_text("{}")
+    for said, releases in {
+        "\tlibssl.so.3 => not found\n": [],
+        "\tlibc.so.6 => /lib/libc.so.6 (0x1)\n": [folder.name],
+    }.items():
+        path = local.tool(home / "bin", "ldd", f"printf '{said}'\n".replace("\t", ""))
+        monkeypatch.setenv("PATH", path)
+        assert list(llama_cpp().releases) == releases
