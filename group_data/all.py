@@ -8,7 +8,7 @@ Made from roles/settings/records.py: `make docs` writes it anew.
 
 backend = "auto"  # what holds the layers: auto is cuda where there is an NVIDIA GPU and cpu otherwise
 llama_repo = "https://github.com/ggml-org/llama.cpp"  # git URL of the source
-llama_ref = "b12464"  # tag, branch or commit; resolved once and kept in the lock
+llama_ref = "b10864"  # tag, branch or commit; resolved once and kept in the lock
 llama_cmake_args = []  # further cmake arguments, without -D
 cuda_architectures = "auto"  # CMAKE_CUDA_ARCHITECTURES; auto is that of each GPU present
 cuda_toolkit = "auto"  # folder of the CUDA toolkit; auto takes the newest that fits

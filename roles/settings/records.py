@@ -43,7 +43,7 @@ class LlamaCpp(Record):
         "auto", "what holds the layers: auto is cuda where there is an NVIDIA GPU and cpu otherwise", "cuda"
     )
     llama_repo: Text = key("https://github.com/ggml-org/llama.cpp", "git URL of the source", "https://host/fork.git")
-    llama_ref: Text = key("b12464", "tag, branch or commit; resolved once and kept in the lock", "master")
+    llama_ref: Text = key("b10864", "tag, branch or commit; resolved once and kept in the lock", "master")
     llama_cmake_args: tuple[Text, ...] = key((), "further cmake arguments, without -D", ["GGML_NATIVE=OFF"])
     cuda_architectures: Text = key("auto", "CMAKE_CUDA_ARCHITECTURES; auto is that of each GPU present", "86-real")
     cuda_toolkit: Text = key("auto", "folder of the CUDA toolkit; auto takes the newest that fits", "/opt/cuda")
