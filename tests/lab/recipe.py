@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 
-SUITE = "bookworm"
+SUITE = os.environ.get("PADDOCK_LAB_SUITE", "bookworm")  # another Debian to try things on
 MIRROR = os.environ.get("PADDOCK_LAB_MIRROR", "http://deb.debian.org/debian")
 PACKAGES = ",".join(
     (
