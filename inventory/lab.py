@@ -15,3 +15,6 @@ _GEMMA: dict[str, _Any] = {
 }
 
 lab_hosts = [_entry(host, **_GEMMA) for host in _hosts().values()]
+
+if not lab_hosts:
+    raise SystemExit("paddock: no lab host is up; `make demo` boots one")

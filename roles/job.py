@@ -46,7 +46,7 @@ class Job:
 def goes_on(job: Job) -> str:
     """What becomes of a job when its follower is interrupted."""
     return (
-        f"it goes on there, capped; run the same command to rejoin it, or stop it with"
+        "it goes on there; the same command rejoins it, and what stops it is"
         f" `systemctl --user stop paddock-{job.name}`"
     )
 

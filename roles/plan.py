@@ -17,6 +17,8 @@ def show(host: Host, verdict: str) -> None:
     lines = _planned.pop(host.name, [])
     if not verdict:
         return
+    if lines and verdict.startswith("nothing"):
+        verdict += "; what has drifted since:"
     width = max((len(role) for role, _ in lines), default=0)
     for line in [verdict, *(f"  {role:{width}}  {reason}" for role, reason in lines)]:
         host.log(line)

@@ -78,7 +78,9 @@ def _interrupted(_signal: int, _frame: FrameType | None) -> None:
         print("paddock: interrupted; nothing was under way", file=sys.stderr)
     for name in sorted(host.name for host in hosts):
         what = _under_way.get(name)
-        _failed.setdefault(name, f"interrupted{f' in the middle of: {what}' if what else '; nothing was under way'}")
+        _failed.setdefault(
+            name, f"interrupted{f' in the middle of: {what}' if what else '; nothing was under way'}; run it again"
+        )
     _print_last_lines()
     _exit(130)
 

@@ -5,7 +5,11 @@ shift 5
 data=$HOME/.local/share/paddock source=$HOME/.cache/paddock/llama.cpp build=$HOME/.cache/paddock/build
 release=$data/releases/$key
 # Another run may have built it while this one waited; a folder that is not whole is nobody's release.
-whole() { (cd "$release" && test -s stamp.json && sha256sum --quiet --check manifest) >/dev/null 2>&1; }
+whole() {
+    test "$(cat "$release/stamp.json" 2>/dev/null)" = "$stamp" &&
+        (cd "$release" && files | cmp -s - sizes && sha256sum --quiet --check manifest) >/dev/null 2>&1
+}
+files() { find bin lib -type f -printf '%s %m %p\n' | sort; }
 if whole; then exit 0; fi
 rm -rf "$release"
 # git must not walk up from a broken folder into a repository of the user's own.
@@ -33,7 +37,10 @@ git clean -q -ffdx
 test "$(cat "$build/.key" 2>/dev/null)" = "$key" || rm -rf "$build"
 mkdir -p "$build"
 echo "$key" >"$build/.key"
-cmake -S "$source" -B "$build" -G Ninja "$@" || fail "cmake refused the configuration; its last words are in the log"
+cmake -S "$source" -B "$build" -G Ninja "$@" 2>"$build/errors" || {
+    cat "$build/errors"
+    fail "cmake refused the configuration: $(grep -v '^$' "$build/errors" | head -n 3 | tr '\n' ' ')"
+}
 # Two GiB for each compiler: nvcc is the hungry one.
 jobs=$(awk '/^MemAvailable/ {print int($2 / 2097152)}' /proc/meminfo)
 test "$jobs" -le "$(nproc)" || jobs=$(nproc)
@@ -50,8 +57,7 @@ ldd "$draft"/bin/* "$draft"/lib/*.so* 2>/dev/null |
     awk '$3 ~ /\/lib(cudart|cublas|cublasLt|nvrtc|nvJitLink)[.]so/ { print $3 }' | sort -u |
     while IFS= read -r library; do cp -L "$library" "$draft/lib/"; done
 "$draft/bin/llama-server" --version || fail "the new llama-server does not start"
-(cd "$draft" && find bin lib -type f -exec sha256sum {} +) >"$draft/.manifest"
-mv "$draft/.manifest" "$draft/manifest"
+(cd "$draft" && find bin lib -type f -exec sha256sum {} + >manifest && files >sizes)
 printf '%s\n' "$stamp" >"$draft/stamp.json"
 echo "llama.cpp was built in $(($(date +%s) - began)) s"
 mv -T "$draft" "$release"

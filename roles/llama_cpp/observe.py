@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roles.observation import Fragment, Seen
-from roles.probe_tools import entries, find_command, read, run
+from roles.probe_tools import entries, find_command, node, read, run
 
 
 def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
@@ -21,10 +21,12 @@ def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
             stamp = json.loads(read(os.path.join(folder, name, "stamp.json")) or "null")
         except ValueError:
             continue
-        # Whole by the names in its manifest: a library that somebody removed would be missed at the next start only.
-        lines = (read(os.path.join(folder, name, "manifest")) or "").splitlines()
-        files = [line.partition("  ")[2] for line in lines]
-        whole = files and all(file and os.path.isfile(os.path.join(folder, name, file)) for file in files)
+        # Whole by names, sizes and modes: what somebody removed or cut would be missed at the next start only.
+        whole = bool(sizes := read(os.path.join(folder, name, "sizes")))
+        for line in (sizes or "").splitlines():
+            size, mode, file = [*line.split(" ", 2), "", ""][:3]
+            at = node(os.path.join(folder, name, file)) or {"size": None, "mode": 0}
+            whole = whole and (str(at["size"]), f"{at['mode']:o}") == (size, mode)
         if not isinstance(stamp, dict) or not whole or name.startswith("."):
             continue
         # And by the system's own libraries, which an upgrade of the distribution may have taken away.

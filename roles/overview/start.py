@@ -34,6 +34,8 @@ _resolving = threading.Lock()  # hosts prepare at the same time, and a moving re
 def begin() -> Wishes | None:
     """Check every host's settings, resolve this host's pins, say what the probe reads. None: the host is out."""
     state, host = observation.context()
+    if not state.initialised:
+        trouble.refuse_all(["this is no inventory but the deploy; the order is: pyinfra INVENTORY deploy.py"])
     trouble.watch(state)
     if state not in _checked:
         _checked.append(state)
@@ -78,6 +80,13 @@ def traps(state: State) -> list[str]:
     names = {host.name for host in state.inventory}
     if "@local" in names and os.geteuid() == 0 and os.environ.get("SUDO_USER"):
         found.append("@local: run this as yourself and not with sudo, or everything would be root's; root is asked for")
+    for group, hosts in state.inventory.groups.items():
+        letters = [host.name for host in hosts]
+        if len(letters) > 1 and all(len(name) == 1 for name in letters):
+            found.append(
+                f"{group}: its hosts are {', '.join(letters)}, the letters of one name; a list of hosts has brackets,"
+                f" as in {group} = [({''.join(letters)!r}, {{...}})]"
+            )
     if ignored := ignored_defaults(state):
         found.append(ignored)
     return found

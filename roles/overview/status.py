@@ -14,6 +14,7 @@ from roles.gpu.classify import Nvidia
 from roles.machine import MACHINE
 from roles.observation import Observation, Unreadable
 from roles.overview import start
+from roles.overview.forecast import forecast
 from roles.overview.preflight import gpu, preflight, verdict
 from roles.service.observe import SERVICE, ServiceSeen
 from roles.service.reasons import options
@@ -57,7 +58,8 @@ def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
         f"memory now / peak / cap {memory(service)} MiB",
     ]
     refusal = preflight(wishes, seen).refusal
-    return "\n".join(serves), "\n".join(machine), f"refuse it: {refusal}" if refusal else str(verdict(wishes, seen))
+    would = [f"refuse it: {refusal}"] if refusal else [str(verdict(wishes, seen)), *forecast(wishes, True, seen)]
+    return "\n".join(serves), "\n".join(machine), "\n".join(would)
 
 
 def vram(nvidia: Nvidia) -> str:

@@ -21,6 +21,8 @@ def summary(wishes: Wishes, seen: Observation) -> str:
     unit = seen[SERVICE]
     if not unit.active:
         return f"{UNIT} is {unit.shown('ActiveState') or 'not there'}"
+    if not unit.port_taken or (unit.port_holder and unit.port_holder.pid != unit.main_pid):
+        return f"{UNIT} is active, but does not listen at {url(wishes.settings.service)}"
     told = options(unit.unit or "")
     model = told.get("-m", "a model").rsplit("/", 1)[-1]
     release = re.split("-", told.get("release", ""))[0]

@@ -53,7 +53,8 @@ def running(wishes: Wishes, observation: Observation) -> Decision:
         )
     why = reasons.reasons(unit, seen)
     if not why:
-        return Decision(observation)
+        told = f"somebody disabled {UNIT}, so it does not start at boot" if reasons.disabled_by_hand(seen) else None
+        return Decision(observation, left_out=told)
     path = f"~/.config/systemd/user/{UNIT}"
     step = Step("start llama-server", start(wishes, unit, observation), (path, seen.unit or "", unit.text))
     return Decision(_after(unit, observation), tuple(why), (step,))

@@ -30,6 +30,7 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
     pid = properties.get("MainPID", "0")
     stamp = re.search(r"\0PADDOCK_STAMP=([0-9a-f]+)", "\0" + (read(f"/proc/{pid}/environ") or ""))
     path = os.path.expanduser("~/.config/systemd/user/" + ask["unit"])
+    masked = os.path.realpath(path) == "/dev/null"
 
     key_file = node(os.path.expanduser(ask["key_file"])) if ask["key_file"] else None
     if key_file:
@@ -54,7 +55,8 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
             if link in inodes:
                 holder = {"pid": int(process), "name": (read(f"/proc/{process}/comm") or "").strip()}
     return {
-        "unit": read(path),
+        "unit": None if masked else read(path),
+        "masked": masked,
         "properties": properties,
         "proved": (read(os.path.expanduser("~/.local/share/paddock/proved")) or "").strip() or None,
         "key_file": key_file,
@@ -77,6 +79,8 @@ class KeyFile(Seen):
     kind: str
     mode: int
     uid: int
+    size: int
+    mtime_ns: int
     keys: int = 0
 
 
@@ -85,6 +89,7 @@ class ServiceSeen(Seen):
     the stamp of the last one that was seen to answer."""
 
     unit: str | None
+    masked: bool = False
     properties: dict[str, str]
     running_stamp: str | None
     proved: str | None

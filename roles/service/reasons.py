@@ -20,7 +20,7 @@ def reasons(unit: Unit, seen: ServiceSeen) -> list[str]:
     found = []
     if seen.unit != unit.text:
         found.append(f"restart llama-server: {changes(seen.unit, unit.text)}")
-    if seen.shown("UnitFileState") != "enabled":
+    if seen.shown("UnitFileState") != "enabled" and not disabled_by_hand(seen):
         found.append(f"{UNIT} is not enabled")
     if not seen.active:
         found.append(f"start llama-server: it is {seen.shown('ActiveState') or 'not loaded'}")
@@ -62,15 +62,21 @@ def options(text: str) -> dict[str, str]:
 
 
 def stopped_by_hand(seen: ServiceSeen) -> bool:
-    """Somebody stopped or masked it: the unit is ours, inactive without a failure, and was active in this boot."""
-    if seen.shown("LoadState") == "masked":
+    """Somebody stopped, disabled or masked it: the unit is ours and once answered, and is inactive without a failure.
+
+    systemd forgets when a disabled unit was last active, so that one is known by having been proved.
+    """
+    if seen.masked:
         return True
-    return (
-        seen.unit is not None
-        and seen.shown("ActiveState") == "inactive"
-        and seen.shown("Result") == "success"
-        and seen.shown("InactiveEnterTimestampMonotonic") not in ("", "0")
-    )
+    if seen.unit is None or seen.shown("ActiveState") != "inactive" or seen.shown("Result") != "success":
+        return False
+    return seen.shown("InactiveEnterTimestampMonotonic") not in ("", "0") or disabled_by_hand(seen)
+
+
+def disabled_by_hand(seen: ServiceSeen) -> bool:
+    """Every unit that once answered was enabled."""
+    proved = bool(seen.unit and seen.proved and f"PADDOCK_STAMP={seen.proved}\n" in seen.unit)
+    return proved and seen.shown("UnitFileState") == "disabled"
 
 
 def stolen_port(wanted: Service, seen: ServiceSeen) -> str | None:
@@ -109,7 +115,9 @@ def bad_key_file(wanted: Service, seen: ServiceSeen, host: HostSeen) -> str | No
     file, name = seen.key_file, f"api_key_file={wanted.api_key_file!r}"
     if file is not None and (file.uid != host.uid or file.mode & 0o077):
         return f"{name} belongs to another user or can be read by others; it must be {host.user}'s own with mode 0600"
-    if file is None or file.kind != "file" or file.keys == 0:
+    if file is None:
+        return f"{name} does not exist on the host"
+    if file.kind != "file" or file.keys == 0:
         return f"{name} is not a file with a key in it that can be used; write one, without quotes, with mode 0600"
     return None
 

@@ -12,6 +12,8 @@ exec 8>"$data/service.lock"
 flock -w "$seconds" 8 || fail "another run has been waiting for the service for $seconds s"
 proved=$(cat "$data/proved" 2>/dev/null || true)
 if test -n "$proved" && grep -qs "PADDOCK_STAMP=$proved\$" "$folder/$unit"; then cp "$folder/$unit" "$data/last-good"; fi
+was_disabled=no
+if test -s "$data/last-good" && test "$(systemctl --user is-enabled "$unit" 2>/dev/null)" = disabled; then was_disabled=yes; fi
 if test "$(cat "$folder/$unit" 2>/dev/null; echo .)" != "$text."; then
     printf '%s' "$text" >"$folder/.$unit.new"
     mv -fT "$folder/.$unit.new" "$folder/$unit"
@@ -42,7 +44,8 @@ ask() {
 key=none
 if test -n "$keys"; then key=$(grep -v -e '^[[:space:]]*#' -e '^[[:space:]]*$' -e '["\\]' "$keys" | head -n 1); fi
 systemctl --user daemon-reload
-systemctl --user enable --quiet "$unit"
+# One that somebody disabled runs until the next boot, as they want it.
+test "$was_disabled" = yes || systemctl --user enable --quiet "$unit"
 systemctl --user reset-failed "$unit" 2>/dev/null || true
 began=$(date '+%Y-%m-%d %H:%M:%S')
 systemctl --user restart "$unit" || complain "llama-server could not be started"

@@ -12,6 +12,7 @@ from roles.llama_cpp.decide import wanted_release
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.service import command
+from roles.service.observe import SERVICE
 from roles.settings import Service, size_in_bytes
 from roles.wishes import Wishes
 
@@ -41,6 +42,8 @@ def wanted_unit(wishes: Wishes, observation: Observation) -> Unit:
     file = model.file
     # A file that was replaced under the same name is another one to the process, which has the old one open.
     identity = f"{wishes.model.sha256 if wishes.model else ''} {file.size} {file.mtime_ns}" if file else ""
+    if keys := observation[SERVICE].key_file:  # read at the start alone: a new key is for a new process
+        identity += f" {keys.size} {keys.mtime_ns}"
     cap, swap = memory_max(wanted, host), size_in_bytes(wanted.service_memory_swap_max)
     text = command.unit_text(words, model.path.rsplit("/", 1)[-1], cap, swap, identity)
     return Unit(text, release.key, cap, swap)

@@ -45,7 +45,9 @@ def _sorted_by_role(data: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in data.items():
         if key == "only":
             by_role["only"] = (
-                tuple(word.strip() for word in value.split(",")) if isinstance(value, str) else _as_tuple(value)
+                tuple(word.strip() for word in value.split(",") if word.strip())
+                if isinstance(value, str)
+                else _as_tuple(value)
             )
         elif key in OWNER:
             by_role[OWNER[key]][key] = _as_tuple(value)

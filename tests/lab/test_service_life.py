@@ -36,14 +36,17 @@ def place(tmp_path_factory: pytest.TempPathFactory, folder: Path, host: LabHost,
     return place
 
 
-def test_a_service_that_somebody_stopped_stays_stopped(host: LabHost, deploy_lab: Lab, place: Path) -> None:
+@pytest.mark.parametrize(("stop", "start"), [("stop", "start"), ("disable --now", "enable --now")])
+def test_a_service_that_somebody_stopped_stays_stopped(
+    stop: str, start: str, host: LabHost, deploy_lab: Lab, place: Path
+) -> None:
     inventory = write_inventory(place, [target("life")])
-    as_dev(host, f"systemctl --user stop {UNIT}")
+    as_dev(host, f"systemctl --user {stop} {UNIT}")
     run = deploy(deploy_lab, inventory, "-y")
     assert run.code == 0, run.text
     assert any(f"somebody stopped {UNIT}.service, and it stays so" in line for line in run.last_words)
     assert show(host, "ActiveState") == "inactive"
-    as_dev(host, f"systemctl --user start {UNIT}")
+    as_dev(host, f"systemctl --user {start} {UNIT}")
     complete(host)
     assert deploy(deploy_lab, inventory, "-y").code == 0
     assert show(host, "ActiveState") == "active"
@@ -73,6 +76,15 @@ def test_a_release_that_lost_a_file_is_built_again(host: LabHost, deploy_lab: La
     assert run.code == 0, run.text
     as_dev(host, f"systemctl --user restart {UNIT}")
     assert complete(host)["tokens_predicted"] == 8
+
+
+def test_a_release_that_was_cut_or_mislabelled_is_built_again(host: LabHost, deploy_lab: Lab, place: Path) -> None:
+    inventory = write_inventory(place, [target("life")])
+    for damage in ("truncate -s 3000 lib/libllama.so.0.*", "echo '{' >stamp.json"):
+        as_dev(host, f"cd ~/.local/share/paddock/current && {damage}")
+        run = deploy(deploy_lab, inventory, "-y", seconds=900)
+        assert run.code == 0, run.text
+        assert complete(host)["tokens_predicted"] == 8
 
 
 def test_a_change_that_does_not_work_gives_way_to_what_did(host: LabHost, deploy_lab: Lab, place: Path) -> None:
@@ -105,6 +117,17 @@ def test_beyond_loopback_only_who_has_the_key_is_answered(host: LabHost, deploy_
     assert KEY not in as_dev(host, f"cat ~/.config/systemd/user/{UNIT}.service; cat ~/.local/share/paddock/*.json*")
     assert KEY not in host.sh("journalctl --no-pager").stdout
     assert not [argv for argv in processes().values() if KEY in " ".join(argv)]
+
+
+def test_a_new_key_takes_the_old_ones_place(host: LabHost, deploy_lab: Lab, place: Path) -> None:
+    (host.root / "home/dev/llama.key").write_text("sk-lab-another\n")
+    run = deploy(
+        deploy_lab, write_inventory(place, [target("life", host=host.address, api_key_file="~/llama.key")]), "-y"
+    )
+    assert run.code == 0, run.text
+    old = urllib.request.Request(f"http://{host.address}:8091/props", headers={"Authorization": f"Bearer {KEY}"})
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(old, timeout=30)
 
 
 def test_a_key_that_others_can_read_is_refused(host: LabHost, deploy_lab: Lab, place: Path) -> None:

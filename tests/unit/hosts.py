@@ -31,6 +31,8 @@ KERNEL = "6.12.48-amd64"
 
 ABSENT: dict[str, Any] = {"file": None, "is_gguf": False}  # a model that is not on the host
 
+KEY: dict[str, Any] = {"kind": "file", "mode": 0o600, "uid": 1000, "size": 20, "mtime_ns": 5, "keys": 1}
+
 Answers = dict[str, dict[str, Any]]
 
 
@@ -83,6 +85,7 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
         "browser": browsers(),
         "service": {
             "unit": None,
+            "masked": False,
             "properties": {"ActiveState": "inactive", "MainPID": "0", "NeedDaemonReload": "no"},
             "running_stamp": None,
             "proved": None,
@@ -188,7 +191,9 @@ def converged_answers(wanted: Wishes | None = None, **changes: dict[str, Any]) -
         answers["model"] |= {"file": file, "sidecar": sidecar}
     release = wanted_release(wanted, parsed(answers))
     answers["llama_cpp"]["releases"] = {release.key: release.stamp}
-    answers["service"] = running_service(wanted, answers)
+    if wanted.settings.service.api_key_file:
+        answers["service"]["key_file"] = KEY
+    answers["service"] = {**running_service(wanted, answers), "key_file": answers["service"]["key_file"]}
     answers["benchmark"] = {"last": figures(wanted, answers["service"]["running_stamp"])}
     answers["record"] = {"facts": facts_of(wanted, parsed(answers)).model_dump()}
     return changed(answers, changes)

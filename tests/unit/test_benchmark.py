@@ -62,8 +62,7 @@ def test_no_depths_are_no_benchmark() -> None:
 
 
 def test_what_somebody_stopped_is_not_measured() -> None:
-    properties = {**hosts.converged_answers()["service"]["properties"], "LoadState": "masked"}
-    resting(measured(), hosts.converged(service={"properties": properties}, benchmark={"last": None}))
+    resting(measured(), hosts.converged(service={"masked": True, "unit": None}, benchmark={"last": None}))
 
 
 @pytest.mark.parametrize("data", [{"context": 65536}, {"llama_cmake_args": ["GGML_LTO=ON"]}])

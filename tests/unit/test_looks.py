@@ -89,47 +89,47 @@ def llama_cpp(**data: Any) -> LlamaCppSeen:
     return LlamaCppSeen.model_validate(look_at_llama_cpp(LLAMA_CPP.ask(hosts.wishes(**data))))
 
 
+def release(home: Path, name: str = "a-1", stamp: str = "{}", sizes: str | None = "0 644 bin/server\n") -> Path:
+    """A release on this machine: one empty program, its stamp and its list of sizes."""
+    folder = home / ".local/share/paddock/releases" / name
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin/server").touch(0o644)
+    (folder / "stamp.json").write_text(stamp)
+    if sizes is not None:
+        (folder / "sizes").write_text(sizes)
+    return folder
+
+
 def test_releases_are_those_with_a_stamp_and_drafts_are_none(home: Path) -> None:
-    releases = home / ".local/share/paddock/releases"
-    for name in ("a-1", ".b-2", "c-3"):
-        (releases / name).mkdir(parents=True)
-        (releases / name / "stamp.json").write_text('{"commit": "aaaa"}')
-        (releases / name / "manifest").write_text("aaaa  stamp.json\n")
-    (releases / "c-3" / "stamp.json").unlink()
+    release(home, stamp='{"commit": "aaaa"}')
+    release(home, ".b-2")
+    (release(home, "c-3") / "stamp.json").unlink()
     assert llama_cpp().releases == {"a-1": {"commit": "aaaa"}}
 
 
 @pytest.mark.parametrize(
-    "manifest",
+    "sizes",
     [
         None,
         "",
         "\n",
-        "aaaa",
-        "aaaa  ",
-        "aaaa  stamp.json\nbb",
-        "aaaa  stamp.json\n\n",
-        "aaaa stamp.json\n",
-        "aaaa  stamp.json\nbbbb  lib/libggml.so\n",
-        "aaaa  .\n",
+        "0",
+        "0 644 bin/other\n",
+        "0 644 bin/server\n0 644 lib/libggml.so\n",
+        "1 644 bin/server\n",
+        "0 755 bin/server\n",
+        "0 644 .\n",
         "\x00" * 64,
     ],
 )
-def test_a_release_that_is_not_whole_is_no_release(home: Path, manifest: str | None) -> None:
-    folder = home / ".local/share/paddock/releases/a-1"
-    folder.mkdir(parents=True)
-    (folder / "stamp.json").write_text("{}")
-    if manifest is not None:
-        (folder / "manifest").write_text(manifest)
+def test_a_release_that_is_not_whole_is_no_release(home: Path, sizes: str | None) -> None:
+    release(home, sizes=sizes)
     assert llama_cpp().releases == {}
 
 
 @pytest.mark.parametrize("stamp", ['{"commit": "aa', "5"])
 def test_a_release_with_a_torn_stamp_is_no_release(home: Path, stamp: str) -> None:
-    folder = home / ".local/share/paddock/releases/a-1"
-    folder.mkdir(parents=True)
-    (folder / "stamp.json").write_text(stamp)
-    (folder / "manifest").write_text("aaaa  stamp.json\n")
+    release(home, stamp=stamp)
     assert llama_cpp().releases == {}
 
 
@@ -204,7 +204,7 @@ def test_no_odd_file_on_the_host_hides_it(home: Path) -> None:
     folder = home / ".local/share/paddock/releases/a-1"
     folder.mkdir(parents=True)
     (folder / "stamp.json").write_text("{}")
-    (folder / "manifest").write_text("aaaa\n")
+    (folder / "sizes").write_text("aaaa\n")
     (home / "some.gguf").write_bytes(b"GGUF")
     (home / "some.gguf.json").write_text('{"name": "somebody else\'s"}')
     answers = hosts.converged_answers()
@@ -215,11 +215,7 @@ def test_no_odd_file_on_the_host_hides_it(home: Path) -> None:
 
 
 def test_a_release_whose_libraries_are_gone_is_no_release(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = home / ".local/share/paddock/releases/aaaaaaaaa-11111111"
-    (folder / "bin").mkdir(parents=True)
-    (folder / "bin/llama-server").write_text("")
-    (folder / "manifest").write_text("0  bin/llama-server\n")
-    (folder / "stamp.json").write_text("{}")
+    folder = release(home)
     for said, releases in {
         "\tlibssl.so.3 => not found\n": [],
         "\tlibc.so.6 => /lib/libc.so.6 (0x1)\n": [folder.name],

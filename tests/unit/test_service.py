@@ -80,7 +80,6 @@ def test_a_model_file_that_was_replaced_under_its_name_is_another_model() -> Non
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        (shown(UnitFileState="disabled"), f"{UNIT} is not enabled"),
         (shown(ActiveState="failed"), "start llama-server: it is failed"),
         (shown(ActiveState="inactive"), "start llama-server: it is inactive"),
         ({"properties": {}, "port_taken": False}, f"{UNIT} is not enabled; start llama-server: it is not loaded"),
@@ -97,10 +96,24 @@ def test_what_is_not_as_wanted_is_the_reason(fields: dict[str, Any], reason: str
     assert reasons(running(), hosts.converged(service=fields)) == reason
 
 
+def test_a_service_that_somebody_disabled_runs_on_and_that_is_said() -> None:
+    told = left_out(running(), hosts.converged(service=shown(UnitFileState="disabled")))
+    assert told == f"somebody disabled {UNIT}, so it does not start at boot"
+
+
+def test_a_new_key_is_for_a_new_process() -> None:
+    seen = hosts.converged(KEYED, service=with_keys(mtime_ns=6))
+    assert "restart llama-server" in reasons(running(KEYED), seen)
+
+
 STOPPED = shown(ActiveState="inactive", Result="success", InactiveEnterTimestampMonotonic="5000000")
 
 
-@pytest.mark.parametrize("fields", [STOPPED, shown(ActiveState="inactive", LoadState="masked")])
+# What `disable --now` leaves: systemd has forgotten when the unit was active.
+BY_HAND = shown(UnitFileState="disabled", ActiveState="inactive", Result="success", InactiveEnterTimestampMonotonic="0")
+
+
+@pytest.mark.parametrize("fields", [STOPPED, {"masked": True, "unit": None}, BY_HAND])
 def test_a_service_that_somebody_stopped_stays_stopped_and_that_is_said(fields: dict[str, Any]) -> None:
     told = left_out(running(context=65536), hosts.converged(service={**fields, "port_taken": False}))
     assert told.startswith(f"somebody stopped {UNIT}, and it stays so; `systemctl --user start {UNIT}`")
@@ -131,12 +144,9 @@ def test_a_drop_in_for_others_too_does_not_excuse_another_limit(folder: str) -> 
     assert reasons(running(), hosts.converged(service=limits)) == f"MemoryMax is infinity and not {24 << 30}"
 
 
-KEY = {"kind": "file", "mode": 0o600, "uid": 1000, "keys": 1}
-
-
 def with_keys(**fields: Any) -> dict[str, Any]:
     """What stands where the API keys are, on a host that was converged for them."""
-    return {**hosts.converged_answers(KEYED)["service"], "key_file": {**KEY, **fields}}
+    return {**hosts.converged_answers(KEYED)["service"], "key_file": {**hosts.KEY, **fields}}
 
 
 KEYED = hosts.wishes(api_key_file="~/keys")
@@ -159,7 +169,7 @@ def test_api_keys_that_others_can_read_or_that_are_none_are_refused(fields: dict
 
 def test_the_key_itself_is_nowhere_in_the_unit_or_the_script() -> None:
     resting(running(KEYED), hosts.converged(KEYED, service=with_keys()))
-    fresh = {**hosts.bare_answers()["service"], "key_file": KEY}
+    fresh = {**hosts.bare_answers()["service"], "key_file": hosts.KEY}
     decision = acting(running(KEYED), hosts.converged(KEYED, service=fresh))
     assert " --api-key-file /home/dev/keys " in (decision.after[SERVICE].unit or "")
     assert "/home/dev/keys" in decision.steps[0].script.args

@@ -1,0 +1,40 @@
+"""What a whole deploy would do to a host, decided without acting: the roles' own decisions, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from roles.benchmark import decide as benchmark
+from roles.browser import decide as browser
+from roles.llama_cpp import decide as llama_cpp
+from roles.model import decide as model
+from roles.observation import Observation
+from roles.operation import Decision
+from roles.packages import decide as packages
+from roles.service import decide as service
+from roles.wishes import Wishes
+
+
+def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]:
+    """The reasons of every role, in deploy.py's order; the last is a refusal where there is one."""
+    wanted = wishes.settings
+    decisions: dict[str, Callable[[Observation], Decision]] = {
+        "packages": partial(packages.installed, wanted.llama_cpp, has_password),
+        "browser": partial(browser.policy_set, wanted.browser, has_password),
+        "service": partial(service.lingering, has_password),
+        "llama_cpp": partial(llama_cpp.built, wishes),
+        "model": partial(model.present, wishes, None),
+        "the service": partial(service.running, wishes),
+        "benchmark": partial(benchmark.measured, wishes, lambda lines: None),
+    }
+    told: list[str] = []
+    for role, decide in decisions.items():
+        if not wanted.runs(role.removeprefix("the ")):
+            continue
+        decision = decide(seen)
+        told += decision.reasons
+        if decision.refusal:
+            return [*told, f"refuse it: {decision.refusal}"]
+        seen = decision.after
+    return told
