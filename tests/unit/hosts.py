@@ -204,6 +204,7 @@ def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
     unit = wanted_unit(wanted, parsed(answers))
     return {
         "unit": unit.text,
+        "masked": False,
         "properties": {
             "ActiveState": "active",
             "UnitFileState": "enabled",
