@@ -21,7 +21,7 @@ from roles.remote import Failed, Script
 PATH = "~/.local/share/paddock/run.lock"
 STALE_MINUTES = 45  # installing packages gives no sign of life in between, and may take 30
 TAKE = (Path(__file__).parent / "claim.sh").read_text("utf-8")
-GIVE_BACK = (Path(__file__).parent / "overview" / "remember.sh").read_text("utf-8")
+REMEMBER = (Path(__file__).parent / "remember.sh").read_text("utf-8")
 _claimed: set[str] = set()
 
 
@@ -107,7 +107,12 @@ def give_back(state: State, host: Host) -> None:
     if host.name in _claimed:
         _claimed.discard(host.name)
         with contextlib.suppress(Failed):
-            remote.run(state, host, Script(GIVE_BACK, ("", holder())))
+            remote.run(state, host, end_of_run())
+
+
+def end_of_run(record: str = "") -> Script:
+    """The script that gives the host back, and leaves a record there where there is one."""
+    return Script(REMEMBER, (record, holder()))
 
 
 def held(host: Host) -> bool:

@@ -42,7 +42,6 @@ def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:
         "lingers": os.path.exists("/var/lib/systemd/linger/" + me.pw_name),
         "memory_capped": "memory" in (read(group) or "").split(),
         "memory_total": memory.get("MemTotal", 0),
-        "memory_available": memory.get("MemAvailable", 0),
         "cpus": len(os.sched_getaffinity(0)),
         "certificates": any(os.path.exists(path) for path in ask["certificates"]),
         "commands": {name: find_command(name) for name in ask["commands"]},
@@ -64,7 +63,6 @@ class HostSeen(Seen):
     lingers: bool
     memory_capped: bool
     memory_total: int
-    memory_available: int
     cpus: int
     certificates: bool
     commands: dict[str, str | None]

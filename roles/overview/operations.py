@@ -15,7 +15,6 @@ from roles.operation import Decision, Step, converge
 from roles.overview import record, start
 from roles.overview.preflight import needs_root, preflight, verdict
 from roles.overview.summary import summary
-from roles.remote import Script
 from roles.service.observe import SERVICE
 from roles.service.reasons import stopped_by_hand
 from roles.wishes import Wishes
@@ -59,7 +58,7 @@ def ended(wishes: Wishes) -> Generator[PyinfraCommand]:
 
 def _released(seen: Observation) -> Decision:
     """Nothing to remember, and the claim to give back."""
-    return Decision(seen, steps=(Step("give the host back", Script(record.WRITE, ("", claim.holder()))),))
+    return Decision(seen, steps=(Step("give the host back", claim.end_of_run()),))
 
 
 def save_lock() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError, field_validator
@@ -20,12 +19,9 @@ from roles.model.observe import MODEL
 from roles.observation import Fragment, Observation, Seen
 from roles.operation import Decision, Step
 from roles.probe_tools import read
-from roles.remote import Script
 from roles.wishes import Wishes
 
 PATH = "~/.local/share/paddock/state.json"
-
-WRITE = (Path(__file__).parent / "remember.sh").read_text("utf-8")
 
 
 def look_at_record(ask: dict[str, Any]) -> dict[str, Any]:
@@ -93,5 +89,5 @@ def recorded(wishes: Wishes, seen: Observation) -> Decision:
     return Decision(
         seen.replace(RECORD, facts=now),
         reasons=(f"remember on {seen[HOST].user}'s account what this deploy found and left",),
-        steps=(Step("record the host's state", Script(WRITE, (text, claim.holder()))),),
+        steps=(Step("record the host's state", claim.end_of_run(text)),),
     )

@@ -24,21 +24,28 @@ PAT_PASSWORD = "correct horse battery"  # what `pat` types for sudo; a fixture, 
 MORTAL = ["setpriv", "--pdeathsig", "KILL"]
 
 
-# The tests have labs of their own, beside a demo on the same machine. 198.18.0.0/15 is for benchmarks (RFC 2544).
-DEPLOY_LAB = {
-    "PADDOCK_LAB_RUN": "/run/paddock-lab-deploy",
-    "PADDOCK_LAB_BRIDGE": "paddockd",
-    "PADDOCK_LAB_NET": "198.18.54",
-}
-TEST_LAB = {
-    "PADDOCK_LAB_RUN": "/run/paddock-lab-test",
-    "PADDOCK_LAB_BRIDGE": "paddockt",
-    "PADDOCK_LAB_NET": "198.18.53",
-}
-
-
 class LabError(Exception):
     """Something that a person can act on, in one sentence."""
+
+
+def lab_for_tests(offset: int) -> dict[str, str]:
+    """The environment of a lab for tests, beside a demo on the same machine.
+
+    198.18.0.0/15 is for benchmarks (RFC 2544). PADDOCK_TEST_LAB (0 to 9) keeps checkouts apart that test at one time.
+    """
+    number = os.environ.get("PADDOCK_TEST_LAB", "0")
+    if not re.fullmatch(r"\d", number):
+        raise LabError(f"PADDOCK_TEST_LAB is {number!r}: it must be one digit.")
+    name = "dt"[offset] + (number if number != "0" else "")
+    return {
+        "PADDOCK_LAB_RUN": f"/run/paddock-lab-{name}",
+        "PADDOCK_LAB_BRIDGE": f"paddock{name}",
+        "PADDOCK_LAB_NET": f"198.18.{54 - offset + 2 * int(number)}",
+    }
+
+
+DEPLOY_LAB = lab_for_tests(0)
+TEST_LAB = lab_for_tests(1)
 
 
 @dataclass(frozen=True)

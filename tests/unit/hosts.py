@@ -58,7 +58,6 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "lingers": False,
             "memory_capped": False,
             "memory_total": 32 << 30,
-            "memory_available": 30 << 30,
             "cpus": 8,
             "certificates": False,
             "commands": dict.fromkeys(COMMANDS),

@@ -17,7 +17,6 @@ import pytest
 from pyinfra.api import Host, State
 
 from roles import claim, remote
-from roles.overview.record import WRITE
 from roles.remote import Failed, Script
 from tests.unit import local
 from tests.unit.local import Here
@@ -50,7 +49,7 @@ class Machine(Here):
         claim.take(STATE, cast("Host", self))
 
     def give_back(self, record: str = "", holder: str | None = None) -> None:
-        remote.run(STATE, cast("Host", self), Script(WRITE, (record, holder or claim.holder())))
+        remote.run(STATE, cast("Host", self), Script(claim.REMEMBER, (record, holder or claim.holder())))
 
 
 @pytest.fixture

@@ -66,7 +66,6 @@ def here() -> Observation:
 def test_the_probe_answers_on_this_machine_and_is_understood(here: Observation) -> None:
     host = here[HOST]
     assert (host.uid, host.user) == (os.getuid(), pwd.getpwuid(os.getuid()).pw_name)
-    assert host.memory_total > host.memory_available > 0
     assert host.cpus == len(os.sched_getaffinity(0))
     assert host.commands["git"] is not None
     assert Path(host.commands["git"]).exists()
