@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from roles.distribution import TOOLKITS, manager, package
 from roles.gpu.classify import classify
 from roles.gpu.observe import GPU
 from roles.host import COMMANDS, HOST, HostSeen, no_root
@@ -16,27 +17,9 @@ from roles.remote import Script
 from roles.settings import LlamaCpp
 
 INSTALL_SECONDS = 1800
-# The package that brings a command, where it is not called like the command.
-PACKAGES = {
-    "apt": {"ninja": "ninja-build"},
-    "dnf": {"ninja": "ninja-build", "g++": "gcc-c++"},
-    "pacman": {"g++": "gcc"},
-}
-# Distributions whose own CUDA toolkit is new enough for any card; elsewhere it is too old, or not theirs.
-TOOLKITS = {"pacman": ("cuda", "/opt/cuda/bin/nvcc")}
-MANAGERS = {"debian": "apt", "ubuntu": "apt", "arch": "pacman", "fedora": "dnf", "rhel": "dnf"}
-
 CERTIFICATES = "ca-certificates"  # only recommended by what needs it; without it no https on a bare host
 OPTIONAL = ("ccache",)  # a later build is quicker with it; nobody is refused for the lack of it
 INSTALL = {tool: (Path(__file__).parent / f"{tool}.sh").read_text("utf-8") for tool in ("apt", "dnf", "pacman")}
-
-
-def manager(seen: HostSeen) -> str | None:
-    """apt, dnf or pacman; CachyOS, Mint and the like say in ID_LIKE what they descend from."""
-    for name in [seen.os_id, *seen.os_like.split()]:
-        if name in MANAGERS:
-            return MANAGERS[name]
-    return None
 
 
 def missing(seen: HostSeen, optional: bool) -> list[str]:
@@ -72,7 +55,7 @@ def installed(wanted: LlamaCpp, has_password: bool, observation: Observation) ->
             refusal=f"{', '.join(lacking) or CERTIFICATES} missing, and Paddock does not know the packages of"
             f" {seen.os_name}; install them and run again",
         )
-    names = [PACKAGES[tool].get(command, command) for command in lacking]
+    names = [package(tool, command) for command in lacking]
     names += [cuda[0]] if cuda else []
     names += [] if seen.certificates else [CERTIFICATES]
     if not may:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from roles.host import COMMANDS, HOST
+from roles.distribution import package
+from roles.host import COMMANDS
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.packages import decide
 from roles.remote import Script
@@ -25,26 +26,6 @@ def installed(has_password: bool = False, **data: Any) -> Decide:
     return partial(decide.installed, hosts.wishes(**data).settings.llama_cpp, has_password)
 
 
-@pytest.mark.parametrize(
-    ("os_id", "os_like", "tool"),
-    [
-        ("debian", "", "apt"),
-        ("ubuntu", "debian", "apt"),
-        ("linuxmint", "ubuntu debian", "apt"),
-        ("fedora", "", "dnf"),
-        ("rocky", "rhel centos fedora", "dnf"),
-        ("arch", "", "pacman"),
-        ("cachyos", "arch", "pacman"),
-        ("opensuse-tumbleweed", "opensuse suse", None),
-        ("", "", None),
-    ],
-)
-def test_a_distribution_is_known_by_itself_or_by_what_it_descends_from(
-    os_id: str, os_like: str, tool: str | None
-) -> None:
-    assert decide.manager(hosts.bare(host={"os_id": os_id, "os_like": os_like})[HOST]) == tool
-
-
 @pytest.mark.parametrize(("os_id", "names"), [("debian", NAMES["apt"]), ("fedora", NAMES["dnf"])])
 def test_a_bare_host_gets_all_packages_by_their_names_there(os_id: str, names: str) -> None:
     decision = acting(installed(), hosts.bare(host={"os_id": os_id}))
@@ -58,7 +39,7 @@ def test_a_bare_host_gets_all_packages_by_their_names_there(os_id: str, names: s
 def test_one_missing_command_is_one_package(command: str) -> None:
     commands = {name: f"/usr/bin/{name}" for name in COMMANDS if name != command}
     decision = acting(installed(), hosts.converged(host={"commands": commands}))
-    assert decision.steps[0].script.args == (decide.PACKAGES["apt"].get(command, command),)
+    assert decision.steps[0].script.args == (package("apt", command),)
 
 
 def test_certificates_alone_are_one_package_too() -> None:
