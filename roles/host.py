@@ -33,6 +33,7 @@ def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:
         "user": me.pw_name,
         "uid": os.getuid(),
         "home": me.pw_dir,
+        "machine": os.uname().machine,
         "os_id": release.get("ID", ""),
         "os_like": release.get("ID_LIKE", ""),
         "os_name": release.get("PRETTY_NAME", "unknown Linux"),
@@ -54,6 +55,7 @@ class HostSeen(Seen):
     user: str
     uid: int
     home: str
+    machine: str
     os_id: str
     os_like: str
     os_name: str

@@ -30,9 +30,11 @@ def in_order(wishes: Wishes, has_password: bool = True) -> dict[str, Decide]:
         "packages": partial(packages.installed, wanted.llama_cpp, has_password),
         "browser": partial(browser.policy_set, wanted.browser, has_password),
         "lingering": partial(service.lingering, has_password),
+        "toolkit": partial(llama_cpp.toolkit_there, wishes),
         "llama_cpp": partial(llama_cpp.built, wishes),
         "model": partial(model.present, wishes, None),
         "service": partial(service.running, wishes),
+        "old releases": partial(llama_cpp.collected, wishes),
         "benchmark": partial(benchmark.measured, wishes, lambda lines: None),
         "record": partial(record.recorded, wishes),
     }
