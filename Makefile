@@ -1,5 +1,5 @@
 # The verbs of this project. `make demo` and `make test` are the two that matter; both need root on a Debian-like machine.
-.PHONY: help setup docs lint check test soak bench demo demo-down
+.PHONY: help setup docs lint check test soak test-cuda bench bench-build demo demo-down update-pins
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -13,8 +13,11 @@ help:
 	@echo "make demo-down  takes that host away"
 	@echo "make docs       the pages that are made from the code"
 	@echo "make check      lint, types, unit and plan tests; under a minute"
+	@echo "make update-pins INVENTORY=inventory/mine.py [DRY=1]    resolves refs and files anew, shows old -> new"
 	@echo "make soak       the property tests, with 10,000 examples each"
 	@echo "make bench      what a run costs on a host that is as wanted"
+	@echo "make bench-build  what a one-line update costs the compiler"
+	@echo "make test-cuda  CUDA compiled whole by the role, an hour of CPU"
 	@echo "make test       all tests, on throwaway hosts of this machine"
 
 setup: .venv/installed
@@ -45,8 +48,17 @@ test: lint
 soak: setup
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 1800 tests/unit/test_settings_fuzz.py tests/unit/test_gpu_properties.py
 
+test-cuda: setup
+	PADDOCK_CUDA=1 $(BIN)/pytest -s --timeout 7200 tests/lab/test_cuda.py
+
 bench: setup
 	$(BIN)/python -m benchmarks.converged
+
+bench-build: setup
+	$(BIN)/python -m benchmarks.build
+
+update-pins: setup
+	$(BIN)/pyinfra -y $(if $(DRY),--dry) $(or $(INVENTORY),inventory/laptop.py) roles.overview.update_pins
 
 demo: setup
 	@$(BIN)/python -m tests.lab.demo
