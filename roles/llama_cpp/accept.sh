@@ -56,7 +56,8 @@ answers() {
     server=$!
     end=$(($(date +%s) + 120))
     until ask --max-time 5 http://localhost/health >/dev/null 2>&1; do
-        kill -0 $server 2>/dev/null || died "does not start"
+        # Not kill -0: one that has ended is there until it is waited for.
+        case $(cut -d ' ' -f 3 /proc/$server/stat 2>/dev/null) in '' | Z) died "does not start" ;; esac
         test "$(date +%s)" -lt $end || died "did not come up within 120 s"
         sleep 0.2
     done

@@ -1,5 +1,5 @@
 # From source to binaries: a trial of the CUDA toolkit, cmake, the compiler, and what belongs to a release gathered in a
-# draft. Wants: targets, and for CUDA nvcc, cuda_root, host_compiler, architectures (or nothing).
+# draft. Wants: targets, web_ui, and for CUDA nvcc, cuda_root, host_compiler, architectures (or nothing).
 # Whether toolkit, host compiler and the system's headers go together, before an hour of compiling finds out.
 try_cuda() {
     test -n "$nvcc" || return 0
@@ -21,6 +21,9 @@ try_cuda() {
 }
 
 configure() {
+    if test "$web_ui" = build && ! command -v npm >/dev/null; then
+        fail "web_ui='build' needs npm on the host; install it (Debian, Arch, Fedora: npm), or set web_ui='prebuilt' or 'off'"
+    fi
     cmake -S "$source" -B "$build" -G Ninja "$@" 2>"$build/errors" || {
         cat "$build/errors"
         fail "cmake refused the configuration: $(grep -v '^$' "$build/errors" | head -n 3 | tr '\n' ' ')"
@@ -34,6 +37,9 @@ compile() {
     test "$jobs" -ge 1 || jobs=1
     began=$(date +%s)
     cmake --build "$build" -j "$jobs" --target $targets
+    # llama.cpp's build goes on without a page when npm fails.
+    test "$web_ui" != build || test -s "$build/tools/ui/dist/index.html" ||
+        fail "npm could not build the page of llama.cpp's server; set web_ui='prebuilt' or 'off'"
     echo "llama.cpp was compiled in $(($(date +%s) - began)) s"
 }
 

@@ -120,6 +120,7 @@ def _given(wishes: Wishes, release: Release, observation: Observation) -> str:
         patches="".join(patches),
         page_url=wishes.ui.url if wishes.ui else "",
         page_sha256=wishes.ui.sha256 if wishes.ui else "",
+        web_ui=build.web_ui,
         key=release.key,
         stamp=json.dumps(release.stamp),
         targets=" ".join(cmake.targets(build)),

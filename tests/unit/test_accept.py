@@ -6,6 +6,7 @@ release that answers for real is in the lab tests.
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,26 @@ def test_the_trial_is_compiled_for_every_card_with_the_chosen_compiler(tmp_path:
 
 def test_without_cuda_there_is_no_trial(tmp_path: Path) -> None:
     assert call(tmp_path, "compile", "try_cuda; echo none", nvcc="")[:2] == (0, "none\n")
+
+
+@pytest.mark.parametrize(
+    ("does", "told"),
+    [
+        ("kill -ILL $$", "does not start: an illegal instruction: it was built for another CPU"),
+        (
+            "echo 'loading'; echo 'error: unknown model'; exit 1",
+            "does not start: error: unknown model",
+        ),
+        ("exit 3", "does not start: exit status 3"),
+    ],
+)
+def test_a_server_that_dies_at_its_start_is_told_at_once_and_with_the_reason(
+    tmp_path: Path, does: str, told: str
+) -> None:
+    local.tool(tmp_path / "bin", "llama-server", f"{does}\n")
+    (tmp_path / "flags.txt").write_text("-fit\n")
+    model = base64.b64encode(TINY_MODEL.read_bytes()).decode()
+    values = {"model": model, "type_k": "f16", "type_v": "f16", "flash": "auto", "where": ""}
+    code, _, sentence = call(tmp_path, "accept", "XDG_RUNTIME_DIR=$draft; answers", **values)
+    assert code == 1
+    assert sentence.startswith(f"the new llama-server {told}")
