@@ -1,8 +1,8 @@
 # Whether a new release may serve: its libraries are there, it sees the device that it was built for, and it answers.
-# Wants: backend, devices (how many GPUs, or the RPC servers), type_k, type_v, flash, model (a tiny GGUF: base64, gzip).
+# Wants: draft, backend, devices (how many GPUs), type_k, type_v, flash, model (a tiny GGUF: base64, gzip).
 ROOM=1024 # MiB free on every card; less, and the device is proved by the restart that was announced
 
-lists_devices() { "$draft/bin/llama-server" "$@" --list-devices 2>&1 | grep -E '^ *[A-Z][A-Za-z]*[0-9]+.*: ' || true; }
+lists_devices() { timeout 60 "$draft/bin/llama-server" "$@" --list-devices 2>&1 | grep -E '^ *[A-Z][A-Za-z]*[0-9]+.*: ' || true; }
 knows() { grep -qxe "$1" "$draft/flags.txt"; }
 
 links() {
@@ -27,26 +27,30 @@ finds_devices() {
         if test "${least:-0}" -ge $ROOM; then where="-ngl 99 --n-cpu-moe 1"; else where="--device none"; fi
         ;;
     rpc)
-        reachable "$devices" || return 0
-        lists_devices --rpc "$devices" | grep -q '^ *RPC' || fail "the new release sees no device at rpc_servers=$devices"
-        where="--rpc $devices -ngl 99 --n-cpu-moe 1"
+        # On a server of its own: the one that serves takes one client at a time.
+        port=$(python3 -c 'import socket; one = socket.socket(); one.bind(("127.0.0.1", 0)); print(one.getsockname()[1])')
+        "$draft/bin/ggml-rpc-server" -H 127.0.0.1 -p "$port" >"$place/rpc.log" 2>&1 &
+        device=$!
+        wait_for_port "$port"
+        lists_devices --rpc "127.0.0.1:$port" | grep -q '^ *RPC' || fail "the new release sees no device over RPC"
+        where="--rpc 127.0.0.1:$port -ngl 99 --n-cpu-moe 1"
         ;;
     esac
 }
 
-reachable() {
+wait_for_port() {
     python3 -c '
-import socket, sys
-for server in sys.argv[1].split(","):
-    name, _, port = server.rpartition(":")
-    socket.create_connection((name, int(port)), 3).close()' "$1" 2>/dev/null
+import socket, sys, time
+for _ in range(100):
+    try:
+        sys.exit(socket.create_connection(("127.0.0.1", int(sys.argv[1])), 3).close())
+    except OSError:
+        time.sleep(0.1)
+sys.exit(1)' "$1" || fail "the new ggml-rpc-server does not start: $(tail -n 1 "$place/rpc.log")"
 }
 
 # Of quantized experts, partly on the CPU: a plain F16 model would miss what AMX does to K-quants there.
 answers() {
-    place=${XDG_RUNTIME_DIR:-/tmp}/paddock-acceptance
-    rm -rf "$place"
-    mkdir -m 0700 "$place"
     printf '%s' "$model" | base64 -d | gzip -d >"$place/model.gguf"
     fixed="-c 512 -np 1 -ctk $type_k -ctv $type_v -fa $flash"
     if knows -fit; then fixed="$fixed -fit off"; fi
@@ -64,9 +68,7 @@ answers() {
     said=$(ask --max-time 120 --data '{"prompt": [5, 6, 7, 8], "n_predict": 8, "ignore_eos": true, "temperature": 0}' \
         http://localhost/completion) || died "does not answer"
     case $said in *'"tokens_predicted":8'*) ;; *) fail "the new llama-server answers something else than was asked" ;; esac
-    kill $server
-    wait $server || true
-    rm -rf "$place"
+    clean_up
     echo "the new release answers (${where:-on the CPU})"
 }
 
@@ -74,19 +76,31 @@ ask() { curl --unix-socket "$place/llama.sock" --noproxy '*' --fail --silent --s
 
 died() {
     status=0
-    kill $server 2>/dev/null || true
+    kill -KILL $server 2>/dev/null || true
     wait $server || status=$?
+    server=
     tail -n 20 "$place/log"
     case $status in
     132) why="an illegal instruction: it was built for another CPU than this one can be (a virtual machine that advertises
 AMX?); name the instruction set, as in llama_cmake_args=['GGML_NATIVE=OFF', 'GGML_AVX2=ON', 'GGML_FMA=ON', 'GGML_F16C=ON']" ;;
     *) why=$(grep -iE 'error|fail|unable|invalid|abort|what\(\)' "$place/log" | head -n 1 | cut -c 1-300) ;;
     esac
-    rm -rf "$place"
+    clean_up
     fail "the new llama-server $1: $(echo "${why:-exit status $status}" | tr '\n' ' ')"
 }
 
+clean_up() {
+    for process in $server $device; do
+        kill "$process" 2>/dev/null || true
+        wait "$process" || true
+    done
+    rm -rf "$place"
+}
+
 accept() {
+    place=${XDG_RUNTIME_DIR:-/tmp}/paddock-acceptance server='' device=''
+    rm -rf "$place"
+    mkdir -m 0700 "$place"
     links
     "$draft/bin/llama-server" --version || fail "the new llama-server does not start"
     finds_devices

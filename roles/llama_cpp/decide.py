@@ -125,7 +125,7 @@ def _given(wishes: Wishes, release: Release, observation: Observation) -> str:
         stamp=json.dumps(release.stamp),
         targets=" ".join(cmake.targets(build)),
         backend=str(release.stamp["backend"]),
-        devices=",".join(build.rpc_servers) or str(max(len(gpus), 1)),
+        devices=str(max(len(gpus), 1)),
         type_k=service.cache_type_k,
         type_v=service.cache_type_v,
         flash=service.flash_attention,
