@@ -78,11 +78,16 @@ class HostSeen(Seen):
         return f"{self.home}/.local/share/paddock"
 
 
-# What building, downloading and waiting need; roles.packages knows which package brings each.
+# What building, downloading and waiting need; roles.distribution knows which package brings each.
 COMMANDS = ("git", "cmake", "ninja", "g++", "ccache", "curl")
 
 # Where distributions keep the certificates that https is checked with.
-BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  # Fedora's alone, once it has dropped the one above
+    "/etc/ssl/cert.pem",
+)
 
 HOST = Fragment("host", look_at_host, lambda _: {"commands": COMMANDS, "certificates": BUNDLES}, HostSeen)
 

@@ -45,7 +45,7 @@ def tagged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def drifted() -> hosts.Answers:
     """Somebody edited the unit and took a package away."""
     unit = hosts.converged_answers()["service"]["unit"].replace("-c 32768", "-c 4096")
-    commands = {**hosts.converged_answers()["host"]["commands"], "ccache": None}
+    commands = {**hosts.converged_answers()["host"]["commands"], "cmake": None}
     return hosts.converged_answers(host={"commands": commands}, service={"unit": unit})
 
 
