@@ -12,7 +12,7 @@ if test -n "$wanted"; then
     printf '%s\n' "$said"
     unknown=$(printf '%s\n' "$said" | sed -n 's/^No match for argument: //p' | sort -u | tr '\n' ' ')
     test $status = 0 || test -z "$unknown" ||
-        fail "dnf knows no package ${unknown% }; enable the repository that has it (RHEL and its kin: CRB and EPEL)," \
+        fail "dnf knows no package ${unknown% }; enable the repository that has it (RHEL and its kin: CRB, EPEL)" \
             "and run again"
     test $status = 0
 fi
