@@ -85,7 +85,7 @@ COMMANDS = ("git", "cmake", "ninja", "g++", "ccache", "curl")
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  # Fedora's alone, once it has dropped the one above
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  # the one that newer releases of Fedora keep
     "/etc/ssl/cert.pem",
 )
 

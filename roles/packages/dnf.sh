@@ -3,7 +3,7 @@ optional=$1
 shift
 wanted=
 for name; do
-    # dnf upgrades what it is asked to install and is there.
+    # With best=True, as on RHEL and in dnf 5, what is there and old would be upgraded.
     rpm -q --whatprovides "$name" >/dev/null 2>&1 || wanted="$wanted $name"
 done
 if test -n "$wanted"; then

@@ -121,6 +121,7 @@ class Distribution:
         else:
             self._write("etc/yum.repos.d/fedora.repo", DNF_REPOSITORY)
             self._write("etc/dnf/vars/releasever", "43\n")
+            self._write("etc/dnf/dnf.conf", "[main]\nbest=True\n")  # RHEL's, and what dnf 5 does unasked
 
     def publish(self, newer: Sequence[str] = (), without: Sequence[str] = (), keep: bool = False) -> None:
         """What the mirror has from now on; the host has not looked. `newer`: what is there in a newer version; `keep`:
