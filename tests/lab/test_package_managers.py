@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from roles import settings
-from roles.llama_cpp.decide import wanted_release
+from roles.llama_cpp.release import wanted_release
 from roles.observation import parse, program
 from roles.overview import FRAGMENTS
 from roles.wishes import Wishes
