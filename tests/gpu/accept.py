@@ -1,0 +1,43 @@
+"""The acceptance of a new release once more, with the device there. Runs there.
+
+A build for CUDA has been through it already, on the card; the stand-in over RPC is one of the programs just built, so
+it was not there then, and the layers of the tiny model stayed on the CPU.
+
+python3 -m tests.gpu.accept
+"""
+
+from __future__ import annotations
+
+import subprocess
+
+from roles.llama_cpp import decide
+from roles.llama_cpp.decide import variables
+from tests.gpu.results import WORK, fail, record
+from tests.gpu.server import device, folder
+
+ACCEPT = (decide.HERE / "accept.sh").read_text("utf-8")
+
+
+def script() -> str:
+    """The role's own words ahead of its own acceptance, on the finished release."""
+    lines = (WORK / "build.sh").read_text("utf-8")
+    head, _, rest = lines.partition("set -eu\n")
+    given = rest.partition("# The source of one commit")[0]
+    return f"{head}set -eu\n{given}{variables(draft=str(folder()))}{ACCEPT}\naccept\n}}\njob\n"
+
+
+def main() -> None:
+    with device():
+        done = subprocess.run(["sh", "-s"], input=script(), capture_output=True, text=True, timeout=50, check=False)
+    if done.returncode:
+        own = [line.removeprefix("paddock: ") for line in done.stdout.splitlines() if line.startswith("paddock: ")]
+        fail((own or done.stderr.splitlines() or ["it says nothing"])[-1])
+    answered = done.stdout.splitlines()[-1]
+    if "-ngl" not in answered:
+        fail(f"the acceptance left the device alone: {answered}")
+    record("acceptance", said=answered)
+    print(answered)
+
+
+if __name__ == "__main__":
+    main()
