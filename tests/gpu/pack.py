@@ -74,8 +74,14 @@ def code(out: Path) -> None:
 
 def make(out: Path, python: str) -> int:
     """Make the folder anew; returns its size in bytes."""
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    out.mkdir(parents=True, exist_ok=True)
+    for old in out.iterdir():
+        if old.name == "out":
+            continue  # figures of a run
+        if old.is_dir():
+            shutil.rmtree(old)
+        else:
+            old.unlink()
     code(out)
     source.pack(out / "source.tar.gz")
     models.pack(out / "model.gguf.gz", models.SERVED, with_weights=True)

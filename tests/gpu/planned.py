@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 from roles.settings import Service
-from tests.gpu.gate import DEVICE
+from tests.gpu.gate import differs
 from tests.gpu.results import WORK, fail, record
-from tests.gpu.server import MODEL, NotServed, buffers, device, fit_print, served
+from tests.gpu.server import DEVICE, MODEL, NotServed, buffers, device, fit_print, served, total
 from tests.gpu.wanted import BACKEND, wishes
 
 CHANGES: tuple[dict[str, Any], ...] = (
@@ -40,8 +41,9 @@ def told(wanted: Service) -> str:
     return f"-c {wanted.context} -ub {wanted.ubatch} --n-cpu-moe {wanted.n_cpu_moe} KV {kinds}"
 
 
-def compared(wanted: Service, plan: dict[str, list[int]]) -> dict[str, Any]:
+def compared(wanted: Service, plan: dict[str, dict[str, float]]) -> dict[str, Any]:
     """One row: planned, by the log, and as held when idle and after a prompt; MiB."""
+    planned = total(plan, on_device=True)
     with served(wanted, "plan") as server:
         idle, by = server.held()
         body = {"prompt": list(range(4, 102)) * (PROMPT // 98), "n_predict": 4, "ignore_eos": True, "temperature": 0}
@@ -49,19 +51,27 @@ def compared(wanted: Service, plan: dict[str, list[int]]) -> dict[str, Any]:
         busy, _ = server.held()
         log = server.log
     text = log.read_text("utf-8", "replace")
-    breakdown = [
-        line.partition("| ")[2] for line in text.splitlines() if f"- {DEVICE}" in line and "unaccounted" not in line
-    ]
+    logged = total(buffers(text), on_device=True)
+    if problem := differs(planned, logged):
+        fail(f"{told(wanted)}: {problem}")
     return {
         "options": told(wanted),
-        "planned": plan[DEVICE],
-        "logged": [buffers(text).get(DEVICE, {}).get(name) for name in ("model", "KV", "compute")],
+        "planned": planned,
+        "logged": logged,
         "idle": idle,
         "busy": busy,
-        "beside_the_plan": busy - sum(plan[DEVICE]),
+        "beside_the_plan": round(busy - sum(planned)),
         "by": by,
-        "breakdown": breakdown[-1:],
+        "unaccounted": unaccounted(text),
+        "host_planned": total(plan, on_device=False),
+        "host_logged": total(buffers(text), on_device=False),
     }
+
+
+def unaccounted(log: str) -> list[int]:
+    """llama.cpp's own last word on each device, MiB: what is taken there beside its buffers, whoever took it."""
+    rows = [line.rpartition("+")[2] for line in log.splitlines() if re.search(rf"\|   - {DEVICE.pattern} ", line)]
+    return [int(found[0]) for found in (re.findall(r"-?\d+", row) for row in rows) if found]
 
 
 def laptop(folder: Path) -> list[dict[str, Any]]:
@@ -73,7 +83,8 @@ def laptop(folder: Path) -> list[dict[str, Any]]:
     found = []
     for split in LAPTOP_SPLITS:
         wanted = base.model_copy(update={"n_cpu_moe": split})
-        found.append({"options": told(wanted), "planned": fit_print(twin, wanted)})
+        plan = fit_print(twin, wanted)
+        found.append({"options": told(wanted), "planned": total(plan, True), "host_planned": total(plan, False)})
     return found
 
 
@@ -89,13 +100,14 @@ def main() -> None:
         fail(str(error))
     except (OSError, ValueError, KeyError) as error:
         fail(f"the plan could not be compared: {error!r}")
-    record("plan", device=DEVICE, rows=rows, laptop=twin)
-    print(f"{DEVICE}, MiB: model, KV, compute as planned | as logged | held idle, after a prompt | beside the plan")
+    beside = [row["beside_the_plan"] for row in rows]
+    record("plan", rows=rows, beside_the_plan_mib=[min(beside), max(beside)], laptop=twin)
+    print(f"{min(beside)} to {max(beside)} MiB beside the plan, by {rows[0]['by']}; model, KV, compute in MiB:")
     for row in rows:
-        held = f"{row['idle']}, {row['busy']} | {row['beside_the_plan']}"
-        print(f"  {row['options']}: {row['planned']} | {row['logged']} | {held}")
+        held = f"held {row['idle']}, {row['busy']} after a prompt"
+        print(f"  {row['options']}: planned {row['planned']}, logged {row['logged']}, {held}")
     for row in twin:
-        print(f"  header only, {row['options']}: {row['planned']}")
+        print(f"  header only, {row['options']}: planned {row['planned']}, host {row['host_planned']}")
 
 
 if __name__ == "__main__":

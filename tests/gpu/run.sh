@@ -23,7 +23,11 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 rm -f "$out/result.json" "$out"/*.log
 work=${PADDOCK_GPU_WORK:-}
-if test -n "$work"; then mkdir -p "$work"; work=$(cd "$work" && pwd); kept=yes; else work=$(mktemp -d "${TMPDIR:-/tmp}/gpu.XXXXXX"); kept=; fi
+kept=$work
+if test -z "$kept"; then work=$(mktemp -d "${TMPDIR:-/tmp}/gpu.XXXXXX"); fi
+mkdir -p "$work"
+work=$(cd "$work" && pwd)
+cd "$code" # Python's -m looks there first
 child='' number=0 slack=1 started=$(date +%s)
 # Without a GPU two programs compute on these cores, and threads that spin while they wait take them from each other.
 if test "$backend" = rpc; then slack=4; export GOMP_SPINCOUNT=0; fi
@@ -56,10 +60,15 @@ step() {
         cat "$work/said" "$work/complaint" >>"$out/failed.log"
         case $status in 124 | 137) why="it took longer than $seconds s" ;; *) why= ;; esac
         told=$(cat "$work/said" "$work/complaint" | sed -n 's/^paddock: //p' | tail -n 1)
-        fail "step $number, $name, failed after $took s: ${why:-${told:-$(tail -n 1 "$work/complaint")}} (see $out/failed.log)"
+        why=${why:-${told:-$(tail -n 1 "$work/complaint")}}
+        python3 -m tests.gpu.results failed step="$name" seconds="$took" why="$why"
+        fail "step $number, $name, failed after $took s: $why (see $out/failed.log)"
     fi
 }
-result() { echo "$number $name ($took s): ${1:-$(cat "$work/said")}"; }
+result() {
+    python3 -m tests.gpu.results "$name" seconds="$took"
+    echo "$number $name ($took s): ${1:-$(cat "$work/said")}"
+}
 
 prepare() {
     lacking=
@@ -123,10 +132,11 @@ cp "$work/said" "$work/probe.json"
 step 30 decision /dev/null python3 -m tests.gpu.wanted decide "$work/probe.json"
 result
 
-step "480" build "$work/build.sh" sh -s
+echo "building; $work/said tells how far it is"
+step 480 build "$work/build.sh" sh -s
 cp "$work/said" "$out/build.log"
-python3 -m tests.gpu.results build seconds="$took"
-result "$(grep -E 'was compiled|answers' "$work/said" | tr '\n' ';')"
+said=$(grep -E 'was compiled|answers' "$work/said" | tr '\n' ';' || true)
+result "${said:-a run before this one has built it}"
 
 step 60 acceptance /dev/null python3 -m tests.gpu.accept
 result

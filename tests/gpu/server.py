@@ -21,6 +21,8 @@ from roles.settings import Service
 from tests.gpu.results import OUT, WORK
 from tests.gpu.wanted import BACKEND, wishes
 
+DEVICE = re.compile(rf"{BACKEND.upper()}\d+")
+KINDS = ("model", "KV", "compute")
 MODEL = WORK / "model.gguf"
 SECONDS = 60  # for the server to load the model
 BUFFER = re.compile(r"(\S+)\s+(model|KV|output|compute) buffer size\s*=\s*([\d.]+) MiB")
@@ -50,9 +52,9 @@ class Served:
         """MiB of the device that it holds now, and by whose word."""
         if self.device:
             return resident(self.device) - self.before, STAND_IN
-        for row in smi("--query-compute-apps=pid,used_memory"):
-            if row[0] == str(self.pid) and row[1].isdigit():
-                return int(row[1]), PROCESSES
+        told = [row[1] for row in smi("--query-compute-apps=pid,used_memory") if row[0] == str(self.pid)]
+        if told and all(used.isdigit() for used in told):
+            return sum(map(int, told)), PROCESSES
         # In a container the process has another number, or none is told.
         return card() - self.before, CARD
 
@@ -157,8 +159,8 @@ def _complaint(log: Path) -> str:
 
 
 def buffers(log: str) -> dict[str, dict[str, float]]:
-    """MiB by device and kind, as the server's log says it. What comes in parts is summed; the compute buffer is
-    reserved more than once, and the last word counts."""
+    """MiB by device and kind, as the server's log says it. A model in parts is summed, and so is a cache; the compute
+    buffer is reserved more than once, and the last word counts."""
     found: dict[str, dict[str, float]] = {}
     for line in log.splitlines():
         if match := BUFFER.search(line):
@@ -167,8 +169,14 @@ def buffers(log: str) -> dict[str, dict[str, float]]:
     return found
 
 
-def fit_print(model: Path, wanted: Service) -> dict[str, list[int]]:
-    """What llama-fit-params plans: MiB of model, context and compute by device. Raises NotServed."""
+def total(told: dict[str, dict[str, float]], on_device: bool) -> list[float]:
+    """MiB of model, KV and compute, summed over the devices, or over all that is the host's (CUDA_Host, CPU_Mapped)."""
+    ours = [found for name, found in told.items() if bool(DEVICE.fullmatch(name)) == on_device]
+    return [round(sum(found.get(kind, 0.0) for found in ours), 2) for kind in KINDS]
+
+
+def fit_print(model: Path, wanted: Service) -> dict[str, dict[str, float]]:
+    """What llama-fit-params plans: MiB by device and kind, whole. Raises NotServed."""
     options = ["-m", str(model), "-c", str(wanted.context), "-ub", str(wanted.ubatch), "-np", "1", "-ngl", "99"]
     options += ["--n-cpu-moe", str(wanted.n_cpu_moe), "-ctk", wanted.cache_type_k, "-ctv", wanted.cache_type_v]
     options += ["-fa", wanted.flash_attention, "--fit-print", "on"]
@@ -180,4 +188,4 @@ def fit_print(model: Path, wanted: Service) -> dict[str, list[int]]:
     if done.returncode or not planned:
         said = (done.stderr.splitlines() or ["nothing"])[-1]
         raise NotServed(f"llama-fit-params ended with {done.returncode} and said: {said}")
-    return {name: [int(number) for number in numbers] for name, *numbers in planned}
+    return {name: dict(zip(KINDS, map(float, numbers), strict=True)) for name, *numbers in planned}

@@ -53,6 +53,8 @@ def data() -> dict[str, Any]:
         "benchmark_depths": [0, 2048, 16384],
         "memory_cap_required": "warn",
     }
+    if folder := os.environ.get("PADDOCK_GPU_DRIVER"):
+        told["llama_cmake_args"] = [*CMAKE, f"CMAKE_INSTALL_RPATH=$ORIGIN/../lib;{folder}"]
     if BACKEND == "rpc":
         told["rpc_servers"] = [f"127.0.0.1:{os.environ.get('PADDOCK_GPU_RPC_PORT', '50093')}"]
         told |= {"benchmark_depths": [0, 256], "benchmark_tokens": 16}  # the figures of a stand-in tell nothing
