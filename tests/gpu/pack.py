@@ -1,6 +1,6 @@
 """Makes build/gpu: all that a machine with a GPU and without network needs for tests/gpu/run.sh, under 50 MB.
 
-    python -m tests.gpu.pack [--python 3.12]
+    python -m tests.gpu.pack [--python 3.12] [FOLDER]
 
 `--python` is the Python of that machine: the roles decide there, with the packages that they are pinned to.
 """
@@ -94,13 +94,15 @@ def make(out: Path, python: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.pack", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--python", default="3.12", help="the Python of the GPU machine (default: %(default)s)")
-    python = parser.parse_args().python
+    parser.add_argument("folder", nargs="?", type=Path, default=OUT, help="what to make (default: build/gpu)")
+    told = parser.parse_args()
+    python, out = told.python, told.folder
     if not re.fullmatch(r"3\.\d+", python) or python in ("3.8", "3.9", "3.10"):
         parser.error(f"--python {python}: the roles need Python 3.11 or newer, written as 3.12")
-    size = make(OUT, python)
+    size = make(out, python)
     if size > LIMIT:
-        sys.exit(f"paddock: {OUT} takes {size >> 20} MB, and {LIMIT >> 20} MB is what may travel")
-    print(f"{OUT}: {size / 1e6:.1f} MB for Python {python}; there: sh tests/gpu/run.sh")
+        sys.exit(f"paddock: {out} takes {size >> 20} MB, and {LIMIT >> 20} MB is what may travel")
+    print(f"{out}: {size / 1e6:.1f} MB for Python {python}; there: sh tests/gpu/run.sh")
 
 
 if __name__ == "__main__":

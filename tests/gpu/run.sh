@@ -88,7 +88,7 @@ prepare() {
         PATH=$ninja:$PATH
     fi
     for file in model twin; do gzip -dc "$pack/$file.gguf.gz" >"$work/$file.gguf"; done
-    export HOME="$work/home" XDG_RUNTIME_DIR="$work/run" PYTHONPATH="$work/site:$code" PYTHONDONTWRITEBYTECODE=1
+    export HOME="$work/home" XDG_RUNTIME_DIR="$work/run" PYTHONPATH="$work/site:$code${PYTHONPATH:+:$PYTHONPATH}" PYTHONDONTWRITEBYTECODE=1
     export PADDOCK_GPU_WORK="$work" PADDOCK_GPU_OUT="$out" PADDOCK_GPU_PACK="$pack" PADDOCK_GPU_BACKEND="$backend"
     make_repository
     # shellcheck source=tests/gpu/toolkit.sh

@@ -45,7 +45,7 @@ complete_toolkit() {
     mkdir -p "$work/.cuda/lib64/stubs"
     if test -n "$stub"; then ln -s "$driver" "$work/.cuda/lib64/stubs/libcuda.so"; fi
     mv "$work/.cuda" "$made"
-    echo "the CUDA toolkit in $root has no$blas $stub; a copy was completed"
+    echo "the CUDA toolkit in $root has no $blas${blas:+ }$stub; a copy was completed"
 }
 
 take_blas() {
