@@ -19,6 +19,7 @@ from tests.gpu import models, source
 
 CHECKOUT = Path(__file__).parents[2]
 OUT = CHECKOUT / "build" / "gpu"
+MARK = ".paddock-gpu-pack"
 LIMIT = 50 << 20  # bytes
 # What roles.llama_cpp, roles.service and roles.benchmark import, and what that imports; versions as in constraints.txt.
 WHEELS = [
@@ -73,11 +74,14 @@ def code(out: Path) -> None:
 
 
 def make(out: Path, python: str) -> int:
-    """Make the folder anew; returns its size in bytes."""
+    """Make the folder anew; returns its size in bytes. Raises SystemExit where it holds anything but an older pack."""
     out.mkdir(parents=True, exist_ok=True)
+    if any(out.iterdir()) and not (out / MARK).exists():
+        sys.exit(f"paddock: {out} holds something else, and would be emptied; name a new folder")
+    (out / MARK).touch()
     for old in out.iterdir():
-        if old.name == "out":
-            continue  # figures of a run
+        if old.name in ("out", MARK):  # out: the figures of a run
+            continue
         if old.is_dir():
             shutil.rmtree(old)
         else:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 WORK, OUT = (Path(os.environ.get(f"PADDOCK_GPU_{name}", ".")) for name in ("WORK", "OUT"))
 
 
-def record(step: str, **figures: Any) -> None:
+def record(step: str, /, **figures: Any) -> None:
     """Add what a step found to result.json; what the same step said before is replaced where it is said anew."""
     path = OUT / "result.json"
     known = json.loads(path.read_text("utf-8")) if path.exists() else {}

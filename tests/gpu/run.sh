@@ -79,6 +79,7 @@ prepare() {
     wanted=$(sed -nE 's/.*"python": "([0-9.]+)".*/\1/p' "$pack/pack.json")
     found=$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     test "$found" = "$wanted" || fail "python3 is $found here, and this was packed for $wanted; pack again, with --python $found"
+    rm -rf "$work/site"
     mkdir -p "$work/site" "$work/home" "$work/run"
     chmod 0700 "$work/run"
     for wheel in "$pack"/wheels/*.whl; do python3 -m zipfile -e "$wheel" "$work/site"; done
@@ -122,8 +123,8 @@ prepare
 ports=$(free_ports)
 export PADDOCK_GPU_PORT="${ports% *}" PADDOCK_GPU_RPC_PORT="${ports#* }"
 if test -n "${PADDOCK_GPU_TOUCH_GIB:-}"; then python3 -c "bytearray(b'1') * ($PADDOCK_GPU_TOUCH_GIB << 30)"; fi
-free=$(awk '/^MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo)
-echo "$backend on $(nproc) cores, $free GiB of memory free, packed $(du -sm "$pack" | cut -f 1) MB; figures: $out/result.json"
+cores=$(nproc) free=$(awk '/^MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo)
+echo "$backend on $cores cores, $free GiB of memory free: $((free / 2 < cores ? free / 2 : cores)) compilers at a time"
 
 step 30 wishes /dev/null python3 -m tests.gpu.wanted probe
 cp "$work/said" "$work/probe.py"
@@ -133,7 +134,7 @@ step 30 decision /dev/null python3 -m tests.gpu.wanted decide "$work/probe.json"
 result
 
 echo "building; $work/said tells how far it is"
-step 480 build "$work/build.sh" sh -s
+step $((480 * (cores < 16 ? 16 : cores) / cores)) build "$work/build.sh" sh -s
 cp "$work/said" "$out/build.log"
 said=$(grep -E 'was compiled|answers' "$work/said" | tr '\n' ';' || true)
 result "${said:-a run before this one has built it}"

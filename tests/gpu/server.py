@@ -83,7 +83,7 @@ def smi(query: str) -> list[list[str]]:
     """The rows of nvidia-smi's answer; none where it does not say."""
     asked = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
     done = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=False)
-    return [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines() if "," in line or line]
+    return [[word.strip() for word in line.split(",")] for line in done.stdout.splitlines() if line.strip()]
 
 
 def card() -> int:

@@ -107,3 +107,12 @@ def test_a_python_that_the_roles_cannot_run_on_is_refused(python: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, cwd=pack.CHECKOUT, timeout=60, check=False)
     assert done.returncode == 2
     assert f"--python {python}: the roles need Python 3.11 or newer, written as 3.12" in done.stderr
+
+
+def test_a_folder_of_somebody_elses_is_not_emptied(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("dear to me")
+    with pytest.raises(
+        SystemExit, match=r"^paddock: .* holds something else, and would be emptied; name a new folder$"
+    ):
+        pack.make(tmp_path, "3.12")
+    assert (tmp_path / "mine").read_text() == "dear to me"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -121,14 +127,87 @@ def test_what_a_step_found_stays_beside_what_others_did(work: Path) -> None:
     assert json.loads((work / "result.json").read_text()) == expected
 
 
+def environment(folder: Path, **env: str) -> dict[str, str]:
+    return {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": f"{folder}",
+        "TMPDIR": f"{folder}",
+        **env,
+    }
+
+
 def run_there(folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
-    """run.sh as it is, beside a pack that holds only its description."""
+    """run.sh as it is, beside what of a pack the test made."""
     here = folder / "tests/gpu"
     here.mkdir(parents=True, exist_ok=True)
     shutil.copy(HERE / "run.sh", here)
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    env = {"PATH": path, "HOME": str(folder), "TMPDIR": str(folder), **env}
-    return subprocess.run(["sh", here / "run.sh"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    command = ["sh", str(here / "run.sh")]
+    return subprocess.run(
+        command, env=environment(folder, **env), capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def small_pack(folder: Path, first_step: str) -> Path:
+    """A pack that is whole to run.sh, and whose first step does what the test wants; nothing is built from it."""
+    if missing := [tool for tool in ("cmake", "g++", "git", "curl") if shutil.which(tool) is None]:
+        pytest.skip(f"run.sh wants {', '.join(missing)}, and says so first")
+    code = folder / "tests/gpu"
+    code.mkdir(parents=True)
+    for name in ("run.sh", "results.py", "__init__.py"):
+        shutil.copy(HERE / name, code)
+    (code / "wanted.py").write_text(first_step)
+    (folder / "tests/__init__.py").touch()
+    (folder / "wheels").mkdir()
+    with zipfile.ZipFile(folder / "wheels/some.whl", "w") as wheel:
+        wheel.writestr("ninja-1.data/scripts/ninja", "")
+    for name in ("model", "twin"):
+        (folder / f"{name}.gguf.gz").write_bytes(gzip.compress(b"GGUF"))
+    with tarfile.open(folder / "source.tar.gz", "w:gz") as tar:
+        tar.add(HERE / "results.py", "llama.cpp/CMakeLists.txt")
+    python = "{}.{}".format(*sys.version_info[:2])
+    (folder / "pack.json").write_text(json.dumps({"python": python, "twin_bytes": 4}))
+    return folder
+
+
+def test_a_step_that_fails_is_told_and_kept(tmp_path: Path) -> None:
+    small_pack(tmp_path, "import sys; sys.exit('paddock: the card is on fire')")
+    done = run_there(tmp_path, PADDOCK_GPU_BACKEND="rpc")
+    assert done.returncode == 1
+    assert done.stderr.startswith("paddock: step 1, wishes, failed after ")
+    assert done.stderr.endswith(f"s: the card is on fire (see {tmp_path}/out/failed.log)\n")
+    failed = json.loads((tmp_path / "out/result.json").read_text())["failed"]
+    assert (failed["step"], failed["why"]) == ("wishes", "the card is on fire")
+    assert list(tmp_path.glob("gpu.*")) == []
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_an_interrupted_run_ends_what_it_started(tmp_path: Path, sign: signal.Signals) -> None:
+    child = "import pathlib, subprocess, time; child = subprocess.Popen(['sleep', '300']); "
+    small_pack(tmp_path, child + f"pathlib.Path('{tmp_path}/pid').write_text(str(child.pid)); time.sleep(300)")
+    command = ["sh", f"{tmp_path}/tests/gpu/run.sh"]
+    env = environment(tmp_path, PADDOCK_GPU_BACKEND="rpc")
+    running = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    pid = tmp_path / "pid"
+    waited(lambda: pid.exists() and pid.read_text() != "")
+    running.send_signal(sign)
+    assert running.wait(20) == 130
+    waited(lambda: not alive(int(pid.read_text())))
+    assert list(tmp_path.glob("gpu.*")) == []
+
+
+def waited(happened: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not happened():
+        assert time.monotonic() < end, "it did not happen within 30 s"
+        time.sleep(0.05)
+
+
+def alive(pid: int) -> bool:
+    """A process that nobody has waited for yet is none."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except FileNotFoundError:
+        return False
 
 
 def test_without_a_pack_it_says_how_to_make_one(tmp_path: Path) -> None:
