@@ -20,10 +20,8 @@ ACCEPT = (decide.HERE / "accept.sh").read_text("utf-8")
 
 def script() -> str:
     """The role's own words ahead of its own acceptance, on the finished release."""
-    lines = (WORK / "build.sh").read_text("utf-8")
-    head, _, rest = lines.partition("set -eu\n")
-    given = rest.partition("# The source of one commit")[0]
-    return f"{head}set -eu\n{given}{variables(draft=str(folder()))}{ACCEPT}\naccept\n}}\njob\n"
+    given = (WORK / "build.sh").read_text("utf-8").partition(decide.BUILD)[0]
+    return f"{given}{variables(draft=str(folder()))}{ACCEPT}\naccept\n}}\njob\n"
 
 
 def main() -> None:
