@@ -1,7 +1,7 @@
 """The acceptance of a new release once more, with the device there. Runs there.
 
-A build for CUDA has been through it already, on the card, as a draft; now it lies in its place. The stand-in over RPC is
-one of the programs just built, and here it is sure to be there: a run that left the layers on the CPU is a failure.
+A build for CUDA has been through it already, on the card, as a draft; now it lies in its place. The stand-in over RPC
+is one of the programs just built, and here it is sure to be there: a run that left the layers on the CPU is a failure.
 
 python3 -m tests.gpu.accept
 """
