@@ -38,7 +38,7 @@ def test_an_unchanged_second_run_starts_no_compiler(converged: LabHost, deploy_l
     with accounted(converged) as ran:
         run = deploy(deploy_lab, folder / "inventory.py", "-y")
     assert run.code == 0, run.text
-    assert ran.runs["python3"] >= 1, "the probe itself ran, so something was counted"
+    assert ran.runs["getconf"] == 1, "the probe itself ran, and was counted"
     assert ran.compilers == {}
 
 
@@ -99,6 +99,8 @@ def build_log(host: LabHost) -> list[str]:
 def test_a_connection_that_is_killed_leaves_a_build_that_the_next_run_joins(
     converged: LabHost, deploy_lab: Lab, folder: Path
 ) -> None:
+    count = "journalctl USER_UNIT=paddock-build.service -o cat --no-pager | grep -c ^Started || true"
+    before = int(converged.sh(count).stdout)
     inventory = write_inventory(folder, [target("one", **patched(folder, "connection"))])
     process = start(deploy_lab, inventory, "-y", "--data", "only=llama_cpp")
     wait_until(converged, COMPILING, run=process)
@@ -108,6 +110,7 @@ def test_a_connection_that_is_killed_leaves_a_build_that_the_next_run_joins(
     assert "paddock: one: build llama.cpp f7cb80cb8: the connection was lost" in err
     run = deploy(deploy_lab, inventory, "-y", "--data", "only=llama_cpp", seconds=900)
     assert run.code == 0, run.text
+    assert int(converged.sh(count).stdout) == before + 1, "the same build went on to its end"
 
 
 def test_a_build_that_is_killed_goes_on_where_it_was(converged: LabHost, deploy_lab: Lab, folder: Path) -> None:
