@@ -2,7 +2,8 @@
 # compile.sh and accept.sh; killed anywhere and run again, it goes on. Wants: key, stamp. Arguments: cmake's.
 data=$HOME/.local/share/paddock build=$cache/build
 release=$data/releases/$key draft=$data/releases/.$key
-export CCACHE_BASEDIR="$HOME"
+# By content: a toolkit or compiler that was installed anew compiles the same.
+export CCACHE_BASEDIR="$HOME" CCACHE_COMPILERCHECK=content
 # Another run may have built it while this one waited; a folder that is not whole is nobody's release.
 whole() {
     test "$(cat "$release/stamp.json" 2>/dev/null)" = "$stamp" && test -s "$release/flags.txt" &&
