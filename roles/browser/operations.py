@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 from pyinfra.api import Host, operation
 from pyinfra.api.command import PyinfraCommand
 
-from roles import claim, observation, remote, trouble
+from roles import claim, observation, plan, remote, trouble
 from roles.browser import decide, freed, others, report
 from roles.browser.observe_models import MODELS
 from roles.host import HOST
@@ -17,6 +17,7 @@ from roles.operation import Decision, Step, converge
 from roles.settings import Browser
 
 _before: WeakKeyDictionary[Host, Observation] = WeakKeyDictionary()  # each host as it was before its policy changed
+_now: WeakKeyDictionary[Host, str] = WeakKeyDictionary()  # where each host stands while its plan is made
 
 
 @operation()
@@ -25,6 +26,8 @@ def policy_set(wanted: Browser) -> Generator[PyinfraCommand]:
     state, host = observation.context()
 
     def decided(seen: Observation) -> Decision:
+        if not state.is_executing:
+            _now.setdefault(host, report.summary(wanted, seen))
         decision = decide.policy_set(wanted, remote.has_password(), seen)
         if state.is_executing and decision.steps:
             _before[host] = seen
@@ -57,6 +60,8 @@ def summed_up(wanted: Browser) -> Generator[PyinfraCommand]:
     def decided(seen: Observation) -> Decision:
         if state.is_executing:
             trouble.last_word(host, report.summary(wanted, seen))
+        else:
+            plan.show(host, f"now: {_now.pop(host, '')}")
         held = (Step("give the host back", claim.end_of_run()),) if claim.held(host) else ()
         return Decision(seen, steps=held)
 

@@ -78,14 +78,14 @@ def check_policies(policies: dict[str, JsonValue]) -> dict[str, JsonValue]:
         if not re.fullmatch(r"[A-Z][A-Za-z0-9]+", name):
             raise ValueError(f"{name!r} is not the name of a policy; they are written as in BuiltInAIAPIsEnabled")
         if name in REFUSED_POLICIES:
-            raise ValueError(f"{name} {REFUSED_POLICIES[name]}")
+            raise ValueError(f"the policy {name} {REFUSED_POLICIES[name]}")
         known = KNOWN_POLICIES.get(name)
         if known is bool and not isinstance(value, bool):
-            raise ValueError(f"{name} is true or false, and not {value!r}")
+            raise ValueError(f"the policy {name} is true or false, and not {value!r}")
         if isinstance(known, range) and (type(value) is not int or value not in known):
-            raise ValueError(f"{name} is a number from 0 to {known[-1]}, and not {value!r}")
+            raise ValueError(f"the policy {name} is a number from 0 to {known[-1]}, and not {value!r}")
         if value is None or (type(value) is float) or (type(value) is int and not -(2**31) <= value < 2**31):
-            raise ValueError(f"{name}: {value!r} is no value that a policy can have")
+            raise ValueError(f"the policy {name} is {value!r}, a value that no policy can have")
     return policies
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,12 @@ from roles.browser.table import KEY
 ROWS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "policy_files.yaml").read_text("utf-8"))
 
 
-def as_bytes(text: str) -> bytes:
-    """A file of the table; the encoding is UTF-8 unless the text begins with another."""
+def as_bytes(text: str, key: str = KEY) -> bytes:
+    """A file of the table, about this key; the encoding is UTF-8 unless the text begins with another."""
     for encoding in ("latin-1", "utf-16"):
         if text.startswith(f"{encoding}:"):
-            return as_bytes(text.removeprefix(f"{encoding}:")).decode().encode(encoding)
-    return text.replace("{K:", f'{{"{KEY}":').replace(" K:", f' "{KEY}":').replace(",K:", f',"{KEY}":').encode()
+            return as_bytes(text.removeprefix(f"{encoding}:"), key).decode().encode(encoding)
+    return re.sub(r"(?<=[{ ,])K(?=:)", f'"{KEY}"', text).replace(KEY[1:], key[1:]).encode()
 
 
 def seen(files: dict[str, str]) -> list[PolicyFile]:
