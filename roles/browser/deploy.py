@@ -11,13 +11,13 @@ from roles.settings import Browser
 
 
 @deploy("Browser")
-def browser(wanted: Browser, everyone: bool = False) -> None:
-    operations.policy_set(name="Keep the browser's local AI model away", wanted=wanted)
-    operations.models_freed(name="Free what the model left", wanted=wanted, everyone=everyone)
+def browser(wanted: Browser, alone: bool = False) -> None:
+    operations.policy_set(name="Keep the browser's local AI model away", wanted=wanted, alone=alone)
+    operations.models_freed(name="Free what the model left", wanted=wanted, alone=alone)
 
 
 def alone() -> None:
     """The role by itself; with root it looks at every user's models, and not at the deploying user's alone."""
     wanted = begin()
-    browser(wanted=wanted, everyone=True)
+    browser(wanted=wanted, alone=True)
     operations.summed_up(name="Sum up", wanted=wanted)

@@ -21,13 +21,18 @@ _now: WeakKeyDictionary[Host, str] = WeakKeyDictionary()  # where each host stan
 
 
 @operation()
-def policy_set(wanted: Browser) -> Generator[PyinfraCommand]:
-    """The managed policy that keeps a browser's local AI model away is in force."""
+def policy_set(wanted: Browser, alone: bool = False) -> Generator[PyinfraCommand]:
+    """The managed policy that keeps a browser's local AI model away is in force.
+
+    `alone`: nobody has asked for a sudo password yet.
+    """
     state, host = observation.context()
 
     def decided(seen: Observation) -> Decision:
         if not state.is_executing:
             _now.setdefault(host, report.summary(wanted, seen))
+        if alone and seen[HOST].root == "password" and decide.policy_set(wanted, True, seen).steps:
+            remote.ask_password()
         decision = decide.policy_set(wanted, remote.has_password(), seen)
         if state.is_executing and decision.steps:
             _before[host] = seen
@@ -37,15 +42,18 @@ def policy_set(wanted: Browser) -> Generator[PyinfraCommand]:
 
 
 @operation()
-def models_freed(wanted: Browser, everyone: bool = False) -> Generator[PyinfraCommand]:
-    """What browsers kept of their models is told, and deleted where that is wished; what was freed is recorded."""
+def models_freed(wanted: Browser, alone: bool = False) -> Generator[PyinfraCommand]:
+    """What browsers kept of their models is told, and deleted where that is wished; what was freed is recorded.
+
+    `alone`: every user's, where root can be had.
+    """
     _, host = observation.context()
 
     def decided(seen: Observation) -> Decision:
         before = _before.pop(host, None)
         for line in freed.outcome(before, seen) if before is not None else []:
             host.log(line)
-        if everyone and seen[HOST].can_be_root(remote.has_password()):
+        if alone and seen[HOST].can_be_root(remote.has_password()):
             seen = with_others(seen)
         return freed.models_freed(wanted, before, seen)
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from roles.browser.table import CHROME, CHROMIUM, FILE, KEY, SNAP
-from tests.lab import chromium
+from tests.lab import chromium, planted
 from tests.lab.common import Lab
 from tests.lab.deploying import Run, deploy
 from tests.lab.host import LabHost, boot
@@ -245,6 +245,40 @@ def test_snap_and_flatpak_are_told_apart(host: LabHost, tmp_path: Path) -> None:
             )
             in run.err
         ), told
+
+
+# A stand-in for a model in memory: the model itself is Chrome's, and the card is none. What ends it is not the policy
+# but a script that waits for it, as the browser would.
+HOLDER = "/opt/google/chrome/chrome --type=utility --utility-sub-type=on_device_model.mojom.OnDeviceModelService"
+REACTION = f"""while ! test -e {PATH}; do sleep 0.2; done
+sleep 2
+: >/etc/lab-gpu/processes
+sed -i s/^memory.used=.*/memory.used=472/ /etc/lab-gpu/card
+systemctl stop holder
+"""
+
+
+def test_what_a_model_held_of_the_vram_is_measured_before_and_after(host: LabHost, tmp_path: Path) -> None:
+    history = host.root / "home/dev/.local/share/paddock/browser.jsonl"
+    planted.healthy(host, card={"memory.used": "3472"})
+    try:
+        host.sh(f"systemd-run --quiet --unit=holder -p User=guest bash -c 'exec -a \"{HOLDER}\" sleep 600'")
+        pid = int(host.sh("systemctl show -p MainPID --value holder").stdout)
+        planted.hold(host, planted.Process(pid, "C+G", 3000, HOLDER))
+        write(host, "reaction", REACTION, "/run")
+        host.sh("systemd-run --quiet --unit=reaction sh /run/reaction")
+        run = alone(host, tmp_path)
+        assert run.code == 0, run.text
+        told = "the browsers' local models held 3000 MiB of VRAM before and hold 0 MiB now"
+        assert f"{told} (used on all cards: 3472 and 472 MiB)" in run.err
+        [line] = map(json.loads, history.read_text().splitlines())
+        assert (line["before"], line["after"]) == ({"models": 3000, "cards": 3472}, {"models": 0, "cards": 472})
+        (host.root / PATH[1:]).unlink()
+        run = alone(host, tmp_path)
+        assert "no browser holds a local model in memory now, so there is no VRAM to measure" in run.err
+        assert len(history.read_text().splitlines()) == 1
+    finally:
+        planted.remove(host)
 
 
 def test_models_are_deleted_only_when_asked_and_only_while_the_browser_is_closed(host: LabHost, tmp_path: Path) -> None:

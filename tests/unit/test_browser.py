@@ -12,10 +12,12 @@ import pytest
 from roles.browser import decide, report
 from roles.browser.observe import BROWSER
 from roles.browser.table import BRAVE, CHROME, CHROMIUM, FILE, FOLDERS, KEY, SNAP, TESTING
+from roles.overview.status import row as status_row
 from roles.remote import Script
 from tests.unit import hosts, local
 from tests.unit.deciding import Decide, acting, left_out, reasons, resting
 from tests.unit.hosts import BOTH, POLICY, browser_answer, policy_file
+from tests.unit.test_gpu import TRANSCRIPTS
 
 DEB_CHROME, DEB_CHROMIUM = BOTH
 SNAP_CHROMIUM = {"id": "Chromium (snap)", "packaging": "snap", "version": "139.0", "reaches": True}
@@ -298,3 +300,15 @@ def test_a_folder_in_the_files_place_is_an_error_and_not_filled(tmp_path: Path) 
     assert done.returncode != 0
     assert list(path.iterdir()) == []
     assert [one.name for one in tmp_path.iterdir()] == ["managed"], "no draft is left beside it"
+
+
+def test_the_fleets_table_tells_what_is_in_force_and_who_holds_a_model() -> None:
+    answers = hosts.converged_answers(browser=browser_answer([DEB_CHROME, FIREFOX], [CHROME]))
+    answers["gpu"] = TRANSCRIPTS["chrome_with_model"]["seen"]
+    _, machine, would = status_row(hosts.wishes(), hosts.parsed(answers))
+    assert "browsers: no local AI model for Google Chrome (deb); Firefox (snap) is not supported" in machine
+    assert "VRAM 3544 of 6144 MiB, chrome with a local model 3072, Xorg 329, chrome 120" in machine
+    left = {"profiles": [hosts.profile()], "services": []}
+    seen = hosts.converged(browser=browser_answer([DEB_CHROME], [CHROME]), browser_models=left)
+    _, _, would = status_row(hosts.wishes(browser_delete_models=True), seen)
+    assert "delete 2.7 GB of Google Chrome's local models" in would
