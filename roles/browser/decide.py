@@ -56,11 +56,6 @@ def as_written(seen: Folder, wanted: str) -> bool:
     return file is not None and (file.text, file.mode, file.uid) == (wanted, 0o644, 0)
 
 
-def closed_folder(seen: Folder) -> str | None:
-    """A folder on the way that somebody closed to ordinary users: not ours to open."""
-    return next((path for path, mode in seen.modes.items() if mode is not None and mode & 0o005 != 0o005), None)
-
-
 def clash(path: str, seen: Folder, wanted: dict[str, Any]) -> str | None:
     """The sentence about another file there that says otherwise, or that makes it impossible to know."""
     if seen.more:
@@ -85,7 +80,7 @@ def policy_set(wanted: Browser, has_password: bool, observation: Observation) ->
     """Every wanted browser has the policy."""
     seen, notes, lacking = observation[BROWSER], [], {}
     for folder, readers in targets(wanted, observation).items():
-        if closed := closed_folder(seen.folders[folder]):
+        if closed := seen.folders[folder].closed:  # not ours to open
             notes.append(words.closed(readers, closed))
         elif theirs := clash(folder, seen.folders[folder], policies(wanted)):
             notes.append(words.clashing(readers, theirs))
@@ -102,8 +97,7 @@ def policy_set(wanted: Browser, has_password: bool, observation: Observation) ->
     if not lacking:
         return Decision(observation, left_out=left_out)
     reasons = [
-        words.writing(f"{folder}/{FILE}", why(seen.folders[folder], text(wanted)), readers)
-        for folder, readers in lacking.items()
+        words.writing(folder, why(seen.folders[folder], text(wanted)), readers) for folder, readers in lacking.items()
     ]
     steps = [writing(folder, seen.folders[folder], text(wanted)) for folder in lacking]
     after = {**seen.folders, **{folder: written(seen.folders[folder], text(wanted)) for folder in lacking}}

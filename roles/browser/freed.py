@@ -110,9 +110,9 @@ def running_models(seen: Observation, folders: list[str]) -> list[str]:
 
 
 def forbidden(seen: Observation, folder: str) -> bool:
-    """Whether the files of a folder keep the model away."""
+    """Whether the files of a folder keep the model away from who may read them."""
     said = in_force(seen[BROWSER].folders[folder].files)
-    return KEY in said and same(said[KEY].value, 1)
+    return KEY in said and same(said[KEY].value, 1) and seen[BROWSER].folders[folder].closed is None
 
 
 def models_freed(wanted: Browser, before: Observation | None, seen: Observation) -> Decision:

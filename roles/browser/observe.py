@@ -171,7 +171,13 @@ class Folder(Seen):
     files: tuple[PolicyFile, ...] = ()
     more: bool = False
 
+    @property
+    def closed(self) -> str | None:
+        """A folder on the way that somebody closed to ordinary users."""
+        return next((path for path, mode in self.modes.items() if mode is not None and mode & 0o005 != 0o005), None)
+
     def file(self, name: str) -> PolicyFile | None:
+        """The file of this name."""
         return next((file for file in self.files if file.name == name), None)
 
 

@@ -6,7 +6,7 @@ import re
 
 from roles.browser.observe import Install
 from roles.browser.observe_models import Profile
-from roles.browser.table import BY_ID, SINCE, Row
+from roles.browser.table import BY_ID, FILE, SINCE, Row
 
 
 def title(install: Install) -> str:
@@ -22,10 +22,12 @@ def size(amount: int) -> str:
     return f"{amount / 1e9:.1f} GB" if amount >= 1e8 else f"{amount / 1e6:.1f} MB"
 
 
-def writing(path: str, why: str, readers: list[str]) -> str:
-    """The reason for a file, with the side effect that alarms people, before it is there."""
+def writing(folder: str, why: str, readers: list[str]) -> str:
+    """The reason for our file in a folder, with the side effect that alarms people, before it is there."""
+    page = next(row.verify for row in BY_ID.values() if row.folder == folder)
     when = "; a Flatpak takes it up when it is launched anew" if any("(Flatpak" in name for name in readers) else ""
-    return f"{path}: {why}; {' and '.join(readers)} will say that it is managed by your organization{when}"
+    effect = f"{' and '.join(readers)} will say that it is managed by your organization, and show it in {page}"
+    return f"{folder}/{FILE}: {why}; {effect}{when}"
 
 
 def closed(readers: list[str], folder: str) -> str:

@@ -61,6 +61,7 @@ def test_further_policies_stand_in_the_same_file() -> None:
         (["chromium"], [DEB_CHROME], [CHROMIUM]),
         (["chromium"], [SNAP_CHROMIUM], [SNAP]),
         (["chromium"], [FLATPAK_CHROMIUM], [CHROMIUM]),
+        (["brave"], [], [BRAVE]),
         (["chrome", "chrome-for-testing", "chromium", "brave"], [], [CHROME, TESTING, CHROMIUM, BRAVE]),
     ],
 )
@@ -68,6 +69,8 @@ def test_the_browsers_installed_or_named_get_it(wanted: object, installs: Any, f
     decision = acting(policy_set(browser_policy=wanted), hosts.bare(browser=browser_answer(installs)))
     assert written(decision) == folders
     assert all(step.script == Script(decide.WRITE, (step.script.args[0], POLICY), root=True) for step in decision.steps)
+    page = "brave://policy" if folders == [BRAVE] else "chrome://policy"
+    assert f"will say that it is managed by your organization, and show it in {page}" in decision.reasons[0]
     assert all("managed by your organization" in reason for reason in decision.reasons)
 
 
@@ -217,6 +220,12 @@ def test_braves_own_version_is_not_taken_for_chromiums() -> None:
         browser=browser_answer([brave], managed=[BRAVE]), browser_models={"profiles": [old], "services": []}
     )
     assert "is version 123.1.64.109" in left_out(policy_set(), told)
+
+
+def test_a_folder_that_is_closed_keeps_nobody_from_a_model() -> None:
+    answer = browser_answer([DEB_CHROME], managed=[CHROME], mode=0o700)
+    told = report.summary(hosts.wishes().settings.browser, hosts.converged(browser=answer))
+    assert told == "not in force for Google Chrome (deb)", "root sees the file, and a browser does not"
 
 
 def test_a_flatpak_must_be_launched_anew_and_that_is_said_before() -> None:
