@@ -117,7 +117,7 @@ def told(wanted: Browser, seen: BrowserSeen, observation: Observation) -> list[s
         row = BY_ID.get(install.id)
         if row and row.folder in folders:
             notes += [words.unreached(install, row), words.outdated(install, row, versions.get(install.id))]
-        elif row and wanted.browser_policy == "auto" and row.browser != "firefox":
+        elif row and wanted.browser_policy == "auto" and words.is_told(row):
             notes.append(words.unsupported(install, row))
     return [note for note in notes if note]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 from pyinfra.api import Host, operation
@@ -16,7 +17,7 @@ from roles.observation import Observation
 from roles.operation import Decision, Step, converge
 from roles.settings import Browser
 
-_before: WeakKeyDictionary[Host, Observation] = WeakKeyDictionary()  # each host as it was before its policy changed
+_before: WeakKeyDictionary[Host, Observation] = WeakKeyDictionary()  # each host before its policy changes
 _now: WeakKeyDictionary[Host, str] = WeakKeyDictionary()  # where each host stands while its plan is made
 
 
@@ -34,7 +35,7 @@ def policy_set(wanted: Browser, alone: bool = False) -> Generator[PyinfraCommand
         if alone and seen[HOST].root == "password" and decide.policy_set(wanted, True, seen).steps:
             remote.ask_password()
         decision = decide.policy_set(wanted, remote.has_password(), seen)
-        if state.is_executing and decision.steps:
+        if decision.steps:
             _before[host] = seen
         return decision
 
@@ -47,14 +48,17 @@ def models_freed(wanted: Browser, alone: bool = False) -> Generator[PyinfraComma
 
     `alone`: every user's, where root can be had.
     """
-    _, host = observation.context()
+    state, host = observation.context()
 
     def decided(seen: Observation) -> Decision:
         before = _before.pop(host, None)
-        for line in freed.outcome(before, seen) if before is not None else []:
-            host.log(line)
         if alone and seen[HOST].can_be_root(remote.has_password()):
             seen = with_others(seen)
+        if not state.is_executing:  # nothing has been freed yet, and nothing can be said of what will stay
+            decision = freed.models_freed(wanted, None, seen)
+            return decision if before is None else replace(decision, left_out=None)
+        for line in freed.outcome(before, seen) if before is not None else []:
+            host.log(line)
         return freed.models_freed(wanted, before, seen)
 
     yield from converge(decided)
@@ -67,7 +71,7 @@ def summed_up(wanted: Browser) -> Generator[PyinfraCommand]:
 
     def decided(seen: Observation) -> Decision:
         if state.is_executing:
-            trouble.last_word(host, report.summary(wanted, seen))
+            trouble.last_word(host, report.summary(wanted, seen, brief=True))
         else:
             plan.show(host, f"now: {_now.pop(host, '')}")
         held = (Step("give the host back", claim.end_of_run()),) if claim.held(host) else ()

@@ -10,20 +10,22 @@ from roles.observation import Observation
 from roles.settings import Browser
 
 
-def summary(wanted: Browser, seen: Observation) -> str:
-    """What is in force for whom, what is not, and what models take now."""
+def summary(wanted: Browser, seen: Observation, brief: bool = False) -> str:
+    """What is in force for whom, what is not, and what models take now. `brief`: without what a run says anyway."""
     installs = [one for one in seen[BROWSER].installs if one.id in BY_ID]
     safe = [one for one in installs if decide.effective(seen, one)]
-    told = [f"no local AI model for {' and '.join(map(words.title, safe))}"] if safe else []
+    told = [f"local AI models are forbidden to {' and '.join(map(words.title, safe))}"] if safe else []
     bare = [one for one in installs if one not in safe and BY_ID[one.id].folder]
     told += [f"not in force for {words.title(one)}" for one in bare]
-    told += [words.unsupported(one, BY_ID[one.id]) for one in installs if not BY_ID[one.id].folder]
+    said = brief and wanted.browser_policy == "auto"
+    rest = [one for one in installs if not BY_ID[one.id].folder]
+    told += [words.unsupported(one, BY_ID[one.id]) for one in rest if not (said and words.is_told(BY_ID[one.id]))]
     ahead = [folder for folder in decide.targets(wanted, seen) if freed.forbidden(seen, folder)]
     used = {BY_ID[one.id].folder for one in installs}
     told += [f"the policy is in {folder} ahead of its browser" for folder in ahead if folder not in used]
-    told += [f"{words.whose(one)} on disk" for one in seen[MODELS].profiles if one.models]
+    told += [f"{words.whose(one)} on disk" for one in seen[MODELS].profiles if one.models and not brief]
     told += [resident(one) for one in freed.residents(seen)]
-    return "; ".join(told) or "no browser is installed"
+    return "; ".join(told) or ("no browser that is supported is installed" if installs else "no browser is installed")
 
 
 def resident(one: freed.Resident) -> str:

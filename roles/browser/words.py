@@ -40,6 +40,11 @@ def clashing(readers: list[str], why: str) -> str:
     return f"nothing is written for {names}: {why}; change it there, or name other browsers in browser_policy"
 
 
+def is_told(row: Row) -> bool:
+    """Whether every run says that it is not supported: Firefox holds no model of this kind, and most hosts have it."""
+    return row.browser != "firefox"
+
+
 def unsupported(install: Install, row: Row) -> str:
     return f"{title(install)} is not supported, because {row.why_not}"
 
