@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +11,10 @@ import pytest
 from roles.browser import decide, report
 from roles.browser.observe import BROWSER
 from roles.browser.table import BRAVE, CHROME, CHROMIUM, FILE, FOLDERS, KEY, SNAP, TESTING
-from roles.overview.status import row as status_row
 from roles.remote import Script
-from tests.unit import hosts, local
+from tests.unit import hosts
 from tests.unit.deciding import Decide, acting, left_out, reasons, resting
 from tests.unit.hosts import BOTH, POLICY, browser_answer, policy_file
-from tests.unit.test_gpu import TRANSCRIPTS
 
 DEB_CHROME, DEB_CHROMIUM = BOTH
 SNAP_CHROMIUM = {"id": "Chromium (snap)", "packaging": "snap", "version": "139.0", "reaches": True}
@@ -243,83 +240,3 @@ def test_without_root_it_is_left_out_and_said(root: str, sentence: str) -> None:
         "the policy against the local AI model of Google Chrome (deb) and Chromium (deb) is not set: "
     )
     assert sentence in told
-
-
-def summary(installs: Any, managed: Any = (), brief: bool = False, **changes: Any) -> str:
-    seen = hosts.converged(browser=browser_answer(installs, managed), **changes)
-    return report.summary(hosts.wishes().settings.browser, seen, brief)
-
-
-def test_the_last_word_tells_what_is_in_force_for_whom() -> None:
-    assert summary([]) == "no browser is installed"
-    assert summary([DEB_CHROME], [CHROME]) == "local AI models are forbidden to Google Chrome (deb)"
-    assert summary([DEB_CHROME]) == "not in force for Google Chrome (deb)"
-    assert summary([{**SNAP_CHROMIUM, "reaches": False}], [SNAP]) == "not in force for Chromium (snap)"
-    assert summary([FIREFOX]).startswith("Firefox (snap) is not supported, because its AI is not Chrome's")
-    assert summary([EDGE], brief=True) == "no browser that is supported is installed"
-    left = {"profiles": [hosts.profile()], "services": [{"pid": 7, "program": "/opt/google/chrome/chrome"}]}
-    told = summary([DEB_CHROME], [CHROME], browser_models=left)
-    assert "2.7 GB of Google Chrome's local models in /home/dev/.config/google-chrome on disk" in told
-    assert "on disk" not in summary([DEB_CHROME], [CHROME], brief=True, browser_models=left)
-    assert "(pid 7) holds a local model and an amount of VRAM that cannot be told now" in told
-
-
-def write(path: Path, umask: int = 0o077) -> None:
-    script = Script(f"umask {umask:o}\n{decide.WRITE}", (str(path), POLICY))
-    done = local.run(script)
-    assert done.returncode == 0, done.stderr
-
-
-def mode(path: Path) -> int:
-    return path.stat().st_mode & 0o7777
-
-
-def test_under_a_strict_umask_everybody_can_read_the_file_and_its_folders(tmp_path: Path) -> None:
-    tmp_path.chmod(0o755)
-    path = tmp_path / "opt/chrome/policies/managed/paddock.json"
-    write(path)
-    assert path.read_text() == POLICY
-    assert mode(path) == 0o644
-    new = [parent for parent in path.parents if tmp_path in parent.parents]
-    assert [mode(folder) for folder in new] == [0o755] * 4
-
-
-def test_no_draft_is_left_where_the_browser_reads_or_beside_it(tmp_path: Path) -> None:
-    path = tmp_path / "policies/managed/paddock.json"
-    write(path)
-    assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()) == [
-        Path("policies/managed/paddock.json")
-    ]
-
-
-def test_what_stood_there_is_replaced_and_its_neighbours_are_not(tmp_path: Path) -> None:
-    folder = tmp_path / "managed"
-    folder.mkdir(mode=0o711)
-    (folder / "other.json").write_text("{}")
-    (folder / "paddock.json").symlink_to(folder / "other.json")
-    write(folder / "paddock.json")
-    assert (folder / "other.json").read_text() == "{}"
-    assert not (folder / "paddock.json").is_symlink()
-    assert (folder / "paddock.json").read_text() == POLICY
-    assert mode(folder) == 0o711, "a folder that was there is not ours"
-
-
-def test_a_folder_in_the_files_place_is_an_error_and_not_filled(tmp_path: Path) -> None:
-    path = tmp_path / "managed/paddock.json"
-    path.mkdir(parents=True)
-    done = local.run(Script(decide.WRITE, (str(path), POLICY)))
-    assert done.returncode != 0
-    assert list(path.iterdir()) == []
-    assert [one.name for one in tmp_path.iterdir()] == ["managed"], "no draft is left beside it"
-
-
-def test_the_fleets_table_tells_what_is_in_force_and_who_holds_a_model() -> None:
-    answers = hosts.converged_answers(browser=browser_answer([DEB_CHROME, FIREFOX], [CHROME]))
-    answers["gpu"] = TRANSCRIPTS["chrome_with_model"]["seen"]
-    _, machine, would = status_row(hosts.wishes(), hosts.parsed(answers))
-    assert "browsers: local AI models are forbidden to Google Chrome (deb); Firefox (snap) is not supported" in machine
-    assert "VRAM 3544 of 6144 MiB, chrome with a local model 3072, Xorg 329, chrome 120" in machine
-    left = {"profiles": [hosts.profile()], "services": []}
-    seen = hosts.converged(browser=browser_answer([DEB_CHROME], [CHROME]), browser_models=left)
-    _, _, would = status_row(hosts.wishes(browser_delete_models=True), seen)
-    assert "delete 2.7 GB of Google Chrome's local models" in would

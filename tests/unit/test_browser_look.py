@@ -1,118 +1,20 @@
-"""The browsers as data, and what the probe sees of them on real files and processes of this machine."""
+"""Which browsers the probe finds, how they were installed, and what it reads in their folders: on real files."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
-from roles import probe_tools
-from roles.browser import observe, observe_models
+from roles.browser import observe
 from roles.browser.observe import BROWSER, BrowserSeen, Folder, browser_folder, look_at_browser
-from roles.browser.observe_models import MODELS, ModelsSeen, look_at_browser_models
-from roles.browser.table import (
-    BRAVE,
-    BY_ID,
-    CHROME,
-    CHROMIUM,
-    FILE,
-    FOLDERS,
-    MODEL_SERVICE,
-    ROWS,
-    SNAP,
-    TESTING,
-    Row,
-    default_folder,
-    row_id,
-)  # fmt: skip
-from roles.settings.values import BrowserName
+from roles.browser.table import BY_ID, FILE, FOLDERS, ROWS, row_id
 from tests.unit import local
 from tests.unit.local import needs_root
-
-# Every row: the folder where it reads policies (Chromium's policy_paths.cc, Flathub's launchers), or none.
-PATHS = {
-    "Google Chrome (native)": CHROME,
-    "Google Chrome beta (native)": CHROME,
-    "Google Chrome dev (native)": CHROME,
-    "Google Chrome canary (native)": CHROME,
-    "Google Chrome (com.google.Chrome)": CHROME,
-    "Google Chrome dev (com.google.ChromeDev)": None,
-    "Chrome for Testing (native)": TESTING,
-    "Chromium (native)": CHROMIUM,
-    "Chromium (snap)": SNAP,
-    "Chromium (org.chromium.Chromium)": None,
-    "ungoogled-chromium (io.github.ungoogled_software.ungoogled_chromium)": None,
-    "Brave (native)": BRAVE,
-    "Brave beta (native)": BRAVE,
-    "Brave nightly (native)": BRAVE,
-    "Brave (com.brave.Browser)": BRAVE,
-    "Brave (snap)": None,
-    "Microsoft Edge (native)": None,
-    "Microsoft Edge beta (native)": None,
-    "Microsoft Edge dev (native)": None,
-    "Microsoft Edge (com.microsoft.Edge)": None,
-    "Vivaldi (native)": None,
-    "Vivaldi (snap)": None,
-    "Vivaldi (com.vivaldi.Vivaldi)": None,
-    "Opera (native)": None,
-    "Opera (snap)": None,
-    "Opera (com.opera.Opera)": None,
-    "Firefox (native)": None,
-    "Firefox (snap)": None,
-    "Firefox (org.mozilla.firefox)": None,
-}
-HOMES = {
-    "Google Chrome (native)": ".config/google-chrome",
-    "Google Chrome dev (native)": ".config/google-chrome-unstable",
-    "Google Chrome (com.google.Chrome)": ".var/app/com.google.Chrome/config/google-chrome",
-    "Chrome for Testing (native)": ".config/google-chrome-for-testing",
-    "Chromium (native)": ".config/chromium",
-    "Chromium (snap)": "snap/chromium/common/chromium",
-    "Chromium (org.chromium.Chromium)": ".var/app/org.chromium.Chromium/config/chromium",
-    "Brave (native)": ".config/BraveSoftware/Brave-Browser",
-    "Brave nightly (native)": ".config/BraveSoftware/Brave-Browser-Nightly",
-    "Brave (com.brave.Browser)": ".var/app/com.brave.Browser/config/BraveSoftware/Brave-Browser",
-    "Microsoft Edge beta (native)": ".config/microsoft-edge-beta",
-}
-
-
-def test_every_browser_has_its_folder_or_the_reason_why_it_has_none() -> None:
-    assert {name: row.folder for name, row in BY_ID.items()} == PATHS
-    assert len(BY_ID) == len(ROWS)
-    assert all(bool(row.folder) != bool(row.why_not) for row in ROWS)
-    assert {row.folder for row in ROWS if row.folder} == set(FOLDERS)
-    assert {row.browser for row in ROWS if row.folder} == set(get_args(BrowserName))
-
-
-@pytest.mark.parametrize("name", HOMES)
-def test_every_packaging_has_its_own_user_data_directory(name: str) -> None:
-    assert BY_ID[name].data == (HOMES[name],)
-
-
-@pytest.mark.parametrize("browser", get_args(BrowserName))
-def test_a_browser_that_is_not_there_has_a_folder_all_the_same(browser: str) -> None:
-    folders = {row.folder for row in ROWS if row.browser == browser}
-    assert default_folder(browser, "debian") in folders
-    assert default_folder(browser, "ubuntu") in folders
-
-
-def moved(name: str, root: Path) -> Row:
-    """A row of the table with its places below `root`."""
-    row = BY_ID[name]
-    marks = tuple(f"{root}/{mark.lstrip('~/')}" for mark in row.marks)
-    programs = tuple(f"{root}/{program.lstrip('~/')}" for program in row.programs)
-    return Row(**{**asdict(row), "marks": marks, "programs": programs, "command": ""})
-
-
-def plant(root: Path, path: str, text: str = "") -> Path:
-    file = root / path.lstrip("/")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-    return file
+from tests.unit.planted_browsers import moved, plant
 
 
 def look(root: Path, *names: str) -> dict[str, Any]:
@@ -278,77 +180,6 @@ def test_a_folder_that_is_missing_has_no_mode(tmp_path: Path) -> None:
     seen = folder_of(tmp_path / "policies/managed")
     assert seen.files == ()
     assert seen.modes[str(tmp_path / "policies/managed")] is None
-
-
-def models(home: Path, *names: str) -> ModelsSeen:
-    rows = [{"id": name, **asdict(moved(name, home))} for name in names or BY_ID]
-    ask = {**MODELS.ask(None), "rows": rows}
-    return ModelsSeen.model_validate(look_at_browser_models(ask))
-
-
-def test_models_of_all_kinds_and_packagings_are_found_and_sized(home: Path) -> None:
-    for name, data in HOMES.items():
-        plant(home, f"{data}/OptGuideOnDeviceModel/2025.6.30.1229/weights.bin", "x" * 1000)
-        plant(home, f"{data}/OptGuideOnDeviceClassifierModel/1/a.bin", "x" * 20)
-        plant(home, f"{data}/OptGuideManifestModel/ab/1/b.bin", "x" * 3)
-        plant(home, f"{data}/OptimizationGuideModelsManifest/manifest.json", "x" * 5000)
-        plant(home, f"{data}/Last Version", f"139.0.{len(name)}.1")
-    seen = {profile.id: profile for profile in models(home).profiles}
-    assert set(seen) == set(HOMES)
-    for name, profile in seen.items():
-        assert (profile.size, profile.version) == (1023, f"139.0.{len(name)}.1")
-        assert (profile.path, profile.running, profile.owner) == (str(home / HOMES[name]), False, "")
-
-
-def test_a_moved_configuration_is_followed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "elsewhere"))
-    plant(home, "elsewhere/chromium/OptGuideOnDeviceModel/weights.bin", "x")
-    [profile] = models(home, "Chromium (native)").profiles
-    assert (profile.path, profile.size) == (str(home / "elsewhere/chromium"), 1)
-
-
-def test_a_running_browser_and_its_own_directory_are_seen(home: Path) -> None:
-    plant(home, ".config/google-chrome/Default/x")
-    plant(home, "work profile/OptGuideOnDeviceModel/weights.bin", "x")
-    (home / "work").symlink_to(home / "work profile")
-    program = str(home / "opt/google/chrome/chrome")
-    with subprocess.Popen(
-        [program, "-c", "read x", f"--user-data-dir={home}/work"], executable="/bin/sh", stdin=subprocess.PIPE
-    ) as process:
-        seen = {profile.path: profile for profile in models(home, "Google Chrome (native)").profiles}
-        process.kill()
-    assert {path: profile.running for path, profile in seen.items()} == {
-        str(home / ".config/google-chrome"): True,
-        str(home / "work profile"): True,
-    }
-    assert not models(home, "Google Chrome (native)").profiles[0].running
-
-
-@pytest.mark.parametrize(("pid", "running"), [(str(os.getpid()), True), ("4194305", False), ("x", False)])
-def test_a_browsers_own_lock_tells_that_it_runs_unless_it_crashed(home: Path, pid: str, running: bool) -> None:
-    plant(home, ".config/chromium/Default/x")
-    (home / ".config/chromium/SingletonLock").symlink_to(f"some-host-{pid}")
-    [profile] = models(home, "Chromium (native)").profiles
-    assert profile.running == running
-
-
-def test_the_process_that_holds_a_model_is_known_by_its_command_line(home: Path) -> None:
-    line = [f"{home}/chrome", "-c", "read x", "--type=utility", f"--utility-sub-type={MODEL_SERVICE}", "--lang=de"]
-    with subprocess.Popen(line, executable="/bin/sh", stdin=subprocess.PIPE) as process:
-        services = models(home).services
-        process.kill()
-    assert [(one.pid, one.program) for one in services] == [(process.pid, f"{home}/chrome")]
-
-
-def test_a_flatpak_is_known_by_its_scope(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the kernel says of a process's cgroup is a stand-in: nothing here runs in a Flatpak's scope."""
-    plant(home, ".var/app/com.google.Chrome/config/google-chrome/Default/x")
-    scope = "0::/user.slice/app.slice/app-flatpak-com.google.Chrome-4711.scope\n"
-    monkeypatch.setattr(
-        observe_models, "read", lambda path, *more: scope if path.endswith("/cgroup") else probe_tools.read(path, *more)
-    )
-    [profile] = models(home, "Google Chrome (com.google.Chrome)").profiles
-    assert profile.running
 
 
 def test_the_whole_look_of_this_machine_is_an_answer() -> None:
