@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +12,8 @@ import pytest
 
 from roles.browser.table import CHROME, CHROMIUM, FILE, KEY, SNAP
 from tests.lab import chromium, planted
+from tests.lab.browsing import alone, changed, clear, plant, value, write
 from tests.lab.common import Lab
-from tests.lab.deploying import Run, deploy
 from tests.lab.host import LabHost, boot
 from tests.unit.test_browser_rules import ROWS, as_bytes
 
@@ -47,38 +46,6 @@ def host(installed: LabHost) -> Iterator[LabHost]:
     clear(installed)
     yield installed
     clear(installed)
-
-
-def clear(host: LabHost) -> None:
-    for folder in ("etc/chromium/policies", "etc/opt", "etc/chromium-browser", "snap", "var/lib/flatpak"):
-        shutil.rmtree(host.root / folder, ignore_errors=True)
-
-
-def alone(host: LabHost, folder: Path, *words: str, **data: Any) -> Run:
-    """The role alone, as dev, of whom nothing else is said."""
-    inventory = folder / "inventory.py"
-    inventory.write_text(f"machines = [({host.name!r}, { ({**host.ssh_data('dev'), **data})!r})]\n")
-    return deploy(host.lab, inventory, *(words or ("-y",)), to="roles.browser.deploy.alone")
-
-
-def write(host: LabHost, name: str, text: str | bytes, folder: str = CHROMIUM) -> Path:
-    """A file of an administrator's, as a browser can read it."""
-    path = host.root / folder[1:] / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    path.chmod(0o644)
-    return path
-
-
-def value(host: LabHost) -> object:
-    """What a browser that is started now has for the policy; its absence is "absent"."""
-    with chromium.running(host) as browser:
-        found = browser.policy()
-    return "absent" if found is None else found.get("error") or found["value"]
-
-
-def changed(run: Run) -> list[str]:
-    return [one["name"] for one in json.loads(run.out)["results"]["operations"] if one["success"]]
 
 
 def test_a_host_without_a_browser_is_not_changed(bare: LabHost, tmp_path: Path) -> None:
@@ -203,12 +170,6 @@ def test_every_other_row_of_the_table_of_files_is_what_chromium_makes_of_it(host
         found = browser.policies()
     said = {row["what"]: found[key]["value"] if key in found else None for key, row in rows.items()}
     assert said == {row["what"]: row["said"] for row in rows.values()}
-
-
-def plant(host: LabHost, path: str, size: int, user: str = "dev") -> None:
-    """A file of somebody's, and the folders that lead to it."""
-    script = f"mkdir -p '{path.rpartition('/')[0]}'; truncate -s {size} '{path}'"
-    host.sh(script, user=user)
 
 
 def test_snap_and_flatpak_are_told_apart(host: LabHost, tmp_path: Path) -> None:
