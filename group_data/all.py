@@ -57,9 +57,11 @@ service_memory_max = "auto"  # MemoryMax of the unit, a size or a share of the R
 service_memory_swap_max = "0"  # MemorySwapMax of the unit
 memory_cap_required = True  # refuse a host on which the cap would not be enforced; 'warn' only says so
 
-# browser: Which browsers get the policy that keeps their local AI model away.
+# browser: Which browsers get the policy that keeps their local AI model away, and what else they are told.
 
 browser_policy = "auto"  # auto: the browsers installed; a list: these, installed or not; off: none
+browser_policies = {}  # further policies for the same file, by Chrome's own names
+browser_delete_models = False  # delete local models on disk, where the policy holds and the browser is closed
 
 # benchmark: What the smoke run measures.
 

@@ -39,7 +39,7 @@ class Fragment(Generic[S]):
     """One role's part of the probe. `look` gets what `ask` made of the host's wishes; both sides speak JSON.
 
     `unknown` stands in where the look failed, so that one odd file does not hide a whole host. A fragment without one
-    is needed: nothing can be decided without it.
+    is needed: nothing can be decided without it. `helpers` are further functions that `look` calls, sent beside it.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Fragment(Generic[S]):
     ask: Callable[[Any], dict[str, Any]]
     seen: type[S]
     unknown: S | None = None
+    helpers: tuple[Callable[..., Any], ...] = ()
 
 
 class Observation:
@@ -78,7 +79,7 @@ def program(fragments: Sequence[Fragment[Any]], wishes: Any) -> str:
     parts = [Path(probe_tools.__file__).read_text("utf-8"), "import json"]
     calls = []
     for fragment in fragments:
-        parts.append(inspect.getsource(fragment.look))
+        parts += map(inspect.getsource, (*fragment.helpers, fragment.look))
         ask = json.dumps(fragment.ask(wishes))
         calls.append(f"    {fragment.name!r}: ({fragment.look.__name__}, json.loads({ask!r})),")
     parts.append("answers = {}\nfor name, (look, ask) in {\n" + "\n".join(calls) + "\n}.items():")

@@ -3,18 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import partial
+from dataclasses import replace
+from weakref import WeakKeyDictionary
 
-from pyinfra.api import operation
+from pyinfra.api import Host, operation
 from pyinfra.api.command import PyinfraCommand
 
-from roles import remote
-from roles.browser import decide
-from roles.operation import converge
+from roles import claim, observation, plan, remote, trouble
+from roles.browser import decide, freed, others, report
+from roles.browser.observe_models import MODELS
+from roles.host import HOST
+from roles.observation import Observation
+from roles.operation import Decision, Step, converge
 from roles.settings import Browser
+
+_before: WeakKeyDictionary[Host, Observation] = WeakKeyDictionary()  # each host before its policy changes
+_now: WeakKeyDictionary[Host, str] = WeakKeyDictionary()  # where each host stands while its plan is made
 
 
 @operation()
-def policy_set(wanted: Browser) -> Generator[PyinfraCommand]:
-    """The managed policy that keeps a browser's local AI model away is in force."""
-    yield from converge(partial(decide.policy_set, wanted, remote.has_password()))
+def policy_set(wanted: Browser, alone: bool = False) -> Generator[PyinfraCommand]:
+    """The managed policy that keeps a browser's local AI model away is in force.
+
+    `alone`: nobody has asked for a sudo password yet.
+    """
+    state, host = observation.context()
+
+    def decided(seen: Observation) -> Decision:
+        if not state.is_executing:
+            _now.setdefault(host, report.summary(wanted, seen))
+        if alone and seen[HOST].root == "password" and decide.policy_set(wanted, True, seen).steps:
+            remote.ask_password()
+        decision = decide.policy_set(wanted, remote.has_password(), seen)
+        if decision.steps:
+            _before[host] = seen
+        return decision
+
+    yield from converge(decided)
+
+
+@operation()
+def models_freed(wanted: Browser, alone: bool = False) -> Generator[PyinfraCommand]:
+    """What browsers kept of their models is told, and deleted where that is wished; what was freed is recorded.
+
+    `alone`: every user's, where root can be had.
+    """
+    state, host = observation.context()
+
+    def decided(seen: Observation) -> Decision:
+        before = _before.pop(host, None)
+        if alone and seen[HOST].can_be_root(remote.has_password()):
+            seen = with_others(seen)
+        if not state.is_executing:  # nothing has been freed yet, and nothing can be said of what will stay
+            decision = freed.models_freed(wanted, None, seen)
+            return decision if before is None else replace(decision, left_out=None)
+        for line in freed.outcome(before, seen) if before is not None else []:
+            host.log(line)
+        return freed.models_freed(wanted, before, seen)
+
+    yield from converge(decided)
+
+
+@operation()
+def summed_up(wanted: Browser) -> Generator[PyinfraCommand]:
+    """The role alone: others may change the host again, and the last line says what is in force."""
+    state, host = observation.context()
+
+    def decided(seen: Observation) -> Decision:
+        if state.is_executing:
+            trouble.last_word(host, report.summary(wanted, seen, brief=True))
+        else:
+            plan.show(host, f"now: {_now.pop(host, '')}")
+        held = (Step("give the host back", claim.end_of_run()),) if claim.held(host) else ()
+        return Decision(seen, steps=held)
+
+    yield from converge(decided)
+
+
+def with_others(seen: Observation) -> Observation:
+    """The host with its other users' models. Where sudo refuses, it is said, and the run goes on with this user's."""
+    state, host = observation.context()
+    try:
+        found = others.look(state, host, seen[HOST].user)
+    except (remote.Failed, ValueError) as error:
+        trouble.left_out(host, f"other users' models were not looked for: {error}")
+        return seen
+    return seen.replace(MODELS, profiles=(*seen[MODELS].profiles, *found))

@@ -3,7 +3,10 @@ path=$1 text=$2
 folder=$(dirname "$path")
 umask 022
 mkdir -p "$folder"
+# The browser reads every file in that folder, so the draft is written beside the folder and moved in whole. Under a
+# umask of 077 it could not read the policy, and would not say so.
 draft=$(mktemp "$(dirname "$folder")/paddock.XXXXXX")
+trap 'rm -f "$draft"' EXIT
 printf '%s' "$text" >"$draft"
 chmod 0644 "$draft"
 mv -fT "$draft" "$path"

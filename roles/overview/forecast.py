@@ -7,6 +7,7 @@ from functools import partial
 
 from roles.benchmark import decide as benchmark
 from roles.browser import decide as browser
+from roles.browser import freed
 from roles.llama_cpp import decide as llama_cpp
 from roles.model import decide as model
 from roles.observation import Observation
@@ -22,6 +23,7 @@ def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]
     decisions: list[tuple[str, Callable[[Observation], Decision]]] = [
         ("packages", partial(packages.installed, wanted.llama_cpp, has_password)),
         ("browser", partial(browser.policy_set, wanted.browser, has_password)),
+        ("browser", partial(freed.models_freed, wanted.browser, None)),
         ("service", partial(service.lingering, has_password)),
         ("llama_cpp", partial(llama_cpp.toolkit_there, wishes)),
         ("llama_cpp", partial(llama_cpp.built, wishes)),

@@ -13,6 +13,7 @@ from pyinfra.api import Host, State
 from roles import lock, observation, remote, settings, trouble
 from roles.benchmark.observe import BENCHMARK
 from roles.browser.observe import BROWSER
+from roles.browser.observe_models import MODELS
 from roles.gpu.observe import GPU
 from roles.host import HOST
 from roles.llama_cpp import pin as llama_cpp_pin
@@ -26,7 +27,7 @@ from roles.service.observe import SERVICE
 from roles.settings import Settings, page
 from roles.wishes import Wishes
 
-FRAGMENTS = (HOST, MACHINE, GPU, LLAMA_CPP, MODEL, BROWSER, SERVICE, BENCHMARK, RECORD)
+FRAGMENTS = (HOST, MACHINE, GPU, LLAMA_CPP, MODEL, BROWSER, MODELS, SERVICE, BENCHMARK, RECORD)
 _checked: list[State] = []
 _locks: list[lock.Lock] = []
 _resolving = threading.Lock()  # hosts prepare at the same time, and a moving ref must be one commit for all of them

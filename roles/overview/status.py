@@ -10,6 +10,9 @@ from rich.table import Table
 from roles import observation
 from roles.benchmark import table as benchmark
 from roles.benchmark.observe import BENCHMARK
+from roles.browser import report
+from roles.browser.observe import BROWSER
+from roles.browser.table import MODEL_SERVICE
 from roles.gpu.classify import Nvidia
 from roles.machine import MACHINE
 from roles.observation import Observation, Unreadable
@@ -57,6 +60,8 @@ def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
         f"VRAM {vram(nvidia)}",
         f"memory now / peak / cap {memory(service)} MiB",
     ]
+    if seen[BROWSER].installs:
+        machine.append(f"browsers: {report.summary(wishes.settings.browser, seen)}")
     refusal = preflight(wishes, seen).refusal
     would = [f"refuse it: {refusal}"] if refusal else [str(verdict(wishes, seen)), *forecast(wishes, True, seen)]
     return "\n".join(serves), "\n".join(machine), "\n".join(would)
@@ -65,8 +70,14 @@ def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
 def vram(nvidia: Nvidia) -> str:
     """Used of total in MiB, and who holds most."""
     cards = [f"{card.memory_used} of {card.memory_total} MiB" for card in nvidia.gpus]
-    holders = [f"{holder.name.rsplit('/', 1)[-1]} {holder.used}" for holder in nvidia.holders[:3]]
+    holders = [
+        f"{holder.name.rsplit('/', 1)[-1]}{local(holder.purpose)} {holder.used}" for holder in nvidia.holders[:3]
+    ]
     return ", ".join(cards + holders) or "none"
+
+
+def local(purpose: str) -> str:
+    return " with a local model" if purpose == MODEL_SERVICE else ""
 
 
 def memory(service: ServiceSeen) -> str:

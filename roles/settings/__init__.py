@@ -3,7 +3,7 @@
 `of` takes the data of one host and returns its `Settings`; `errors` tells all that is wrong with it.
 """
 
-from roles.settings.check import errors, of
+from roles.settings.check import errors, of, part_of
 from roles.settings.records import (
     HUB,
     ROLES,
@@ -29,6 +29,7 @@ __all__ = [
     "cuda_refuses",
     "errors",
     "of",
+    "part_of",
     "seconds",
     "size_in_bytes",
 ]

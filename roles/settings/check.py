@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from roles.settings.records import OWNER, RECORDS, Settings
+from roles.settings.records import OWNER, RECORDS, Record, Settings
+
+R = TypeVar("R", bound=Record)
 
 # Data that belongs to pyinfra and its connectors, not to Paddock.
 FOREIGN = re.compile(r"_|(ssh|docker|podman|dockerssh|podmanssh|chroot|local|fake|vagrant|terraform)_")
@@ -23,8 +25,13 @@ def of(data: Mapping[str, Any]) -> Settings:
     return Settings.model_validate(_sorted_by_role(data))
 
 
-def errors(data: Mapping[str, Any]) -> list[str]:
-    """One sentence for each thing that is wrong with the data of one host."""
+def part_of(record: type[R], data: Mapping[str, Any]) -> R:
+    """One role's settings, for a run that needs no others. Raises ValidationError."""
+    return record.model_validate(_part(record, data))
+
+
+def errors(data: Mapping[str, Any], record: type[Record] | None = None) -> list[str]:
+    """One sentence for each thing that is wrong with the data of one host; of a record, where only that is needed."""
     found = []
     for key in data:
         if key not in OWNER and not FOREIGN.match(key):
@@ -34,7 +41,10 @@ def errors(data: Mapping[str, Any]) -> list[str]:
                 + (f"; did you mean {near[0]}?" if near else "")
             )
     try:
-        Settings.model_validate(_sorted_by_role(data))
+        if record is None:
+            Settings.model_validate(_sorted_by_role(data))
+        else:
+            record.model_validate(_part(record, data))
     except ValidationError as error:
         found += _sentences(error)
     return found
@@ -52,6 +62,10 @@ def _sorted_by_role(data: Mapping[str, Any]) -> dict[str, Any]:
         elif key in OWNER:
             by_role[OWNER[key]][key] = _as_tuple(value)
     return by_role
+
+
+def _part(record: type[Record], data: Mapping[str, Any]) -> Any:
+    return next(_sorted_by_role(data)[role] for role, each in RECORDS.items() if each is record)
 
 
 def _as_tuple(value: Any) -> Any:

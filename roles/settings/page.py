@@ -42,6 +42,8 @@ def _kind(annotation: Any, metadata: list[Any] | None = None) -> str:
         return plain[annotation]
     if get_origin(annotation) is tuple:
         return f"list of {_kind(get_args(annotation)[0])}"
+    if get_origin(annotation) is dict:
+        return "values by name"
     if get_origin(annotation) is Literal:
         return " or ".join(literal(value) for value in get_args(annotation))
     if hasattr(annotation, "__metadata__"):

@@ -6,11 +6,12 @@ import ipaddress
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 
 from roles.settings.server_args import ServerArgs
 from roles.settings.values import (
     Auto,
+    BrowserName,
     CacheType,
     Duration,
     HostPath,
@@ -19,6 +20,7 @@ from roles.settings.values import (
     SizeOrShare,
     Text,
     Toolkit,
+    check_policies,
     size_in_bytes,
 )
 
@@ -213,10 +215,16 @@ class Service(Record):
 
 
 class Browser(Record):
-    """Which browsers get the policy that keeps their local AI model away."""
+    """Which browsers get the policy that keeps their local AI model away, and what else they are told."""
 
-    browser_policy: Literal["auto", "off"] | tuple[Literal["chrome", "chromium"], ...] = key(
+    browser_policy: Literal["auto", "off"] | tuple[BrowserName, ...] = key(
         "auto", "auto: the browsers installed; a list: these, installed or not; off: none", ["chrome"]
+    )
+    browser_policies: Annotated[dict[str, JsonValue], AfterValidator(check_policies)] = key(
+        {}, "further policies for the same file, by Chrome's own names", {"BuiltInAIAPIsEnabled": False}
+    )
+    browser_delete_models: bool = key(
+        False, "delete local models on disk, where the policy holds and the browser is closed", True
     )
 
 

@@ -5,10 +5,22 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue
 
 Auto = Literal["auto"]
 SIZE_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+# The browsers that Paddock has a policy for.
+BrowserName = Literal["chrome", "chrome-for-testing", "chromium", "brave"]
+# What Chrome's own definitions (policy_definitions/GenerativeAI) say of the values of policies about AI.
+KNOWN_POLICIES: dict[str, type[bool] | range] = {
+    "BuiltInAIAPIsEnabled": bool,
+    "ComponentUpdatesEnabled": bool,
+    "HelpMeWriteSettings": range(3),
+}
+REFUSED_POLICIES = {
+    "GenAILocalFoundationalModelSettings": "is what browser_policy sets",
+    "GenAiDefaultSettings": "does nothing in a file: browsers take it from the cloud only",
+}
 TIME_UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 
 
@@ -77,6 +89,22 @@ def check_toolkit(text: str) -> str:
     if int(version.split(".")[0]) < 13:
         raise ValueError("NVIDIA's wheels hold a compiler from CUDA 13.0 on; take wheel:13.2, or a toolkit's folder")
     return text
+
+
+def check_policies(policies: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    for name, value in policies.items():
+        if not re.fullmatch(r"[A-Z][A-Za-z0-9]+", name):
+            raise ValueError(f"{name!r} is not the name of a policy; they are written as in BuiltInAIAPIsEnabled")
+        if name in REFUSED_POLICIES:
+            raise ValueError(f"the policy {name} {REFUSED_POLICIES[name]}")
+        known = KNOWN_POLICIES.get(name)
+        if known is bool and not isinstance(value, bool):
+            raise ValueError(f"the policy {name} is true or false, and not {value!r}")
+        if isinstance(known, range) and (type(value) is not int or value not in known):
+            raise ValueError(f"the policy {name} is a number from 0 to {known[-1]}, and not {value!r}")
+        if value is None or (type(value) is float) or (type(value) is int and not -(2**31) <= value < 2**31):
+            raise ValueError(f"the policy {name} is {value!r}, a value that no policy can have")
+    return policies
 
 
 Size = Annotated[str, AfterValidator(check_size)]

@@ -52,7 +52,12 @@ def test_one_role_alone_leaves_the_others(converged: LabHost, deploy_lab: Lab, f
     inventory = write_inventory(folder, [target("one", context=2048)])
     run = deploy(deploy_lab, inventory, "--dry", "--json", "--data", "only=browser")
     plan = [operation["name"] for operation in json.loads(run.out)["plan"]]
-    assert plan == ["Check the host", "Browser | Keep the browser's local AI model away", "Remember and sum up"]
+    assert plan == [
+        "Check the host",
+        "Browser | Keep the browser's local AI model away",
+        "Browser | Free what the model left",
+        "Remember and sum up",
+    ]
 
 
 def test_the_machine_itself_is_a_host_like_any_other(converged: LabHost, deploy_lab: Lab, folder: Path) -> None:

@@ -42,7 +42,7 @@ def test_without_sudo_what_needs_it_is_left_out_and_said(dry: Run) -> None:
     assert dry.last_words("no-sudo")[1:] == [
         f"{what}: root is needed and dev has none"
         for what in (
-            "the policy against the local AI model of chrome and chromium is not set",
+            "the policy against the local AI model of Google Chrome (deb) and Chromium (deb) is not set",
             "dev does not linger, so the service stops at logout and does not start at boot",
         )
     ]

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from roles.benchmark import decide as benchmark
 from roles.browser import decide as browser
+from roles.browser import freed
 from roles.llama_cpp import decide as llama_cpp
 from roles.model import decide as model
 from roles.observation import Observation
@@ -29,6 +30,7 @@ def in_order(wishes: Wishes, has_password: bool = True) -> dict[str, Decide]:
         "preflight": partial(preflight, wishes),
         "packages": partial(packages.installed, wanted.llama_cpp, has_password),
         "browser": partial(browser.policy_set, wanted.browser, has_password),
+        "models": partial(freed.models_freed, wanted.browser, None),
         "lingering": partial(service.lingering, has_password),
         "toolkit": partial(llama_cpp.toolkit_there, wishes),
         "llama_cpp": partial(llama_cpp.built, wishes),

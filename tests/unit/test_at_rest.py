@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from roles.browser.table import CHROMIUM
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import UNKNOWN
 from roles.observation import Observation
@@ -39,6 +40,13 @@ HOSTS: dict[str, tuple[Wishes, Observation]] = {
     "browsers named, none installed": (
         hosts.wishes(browser_policy=["chrome"]),
         hosts.bare(browser=hosts.browsers(installed=False)),
+    ),
+    "models to delete, and a file that says otherwise": (
+        hosts.wishes(browser_delete_models=True, browser_policies={"HelpMeWriteSettings": 2}),
+        hosts.bare(
+            browser=hosts.browser_answer(files={CHROMIUM: [hosts.policy_file('{"HelpMeWriteSettings": 0}', "a")]}),
+            browser_models={"profiles": [hosts.profile()], "services": []},
+        ),
     ),
     "the seed's laptop": (seed.wishes(), hosts.parsed(seed.laptop_answers())),
     "the seed's laptop before CUDA": (seed.wishes(), hosts.parsed(seed.laptop_answers(llama_cpp=NO_TOOLKIT))),

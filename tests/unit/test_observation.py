@@ -75,11 +75,21 @@ def test_it_asks_for_what_the_wishes_name(here: Observation) -> None:
     assert here[MODEL].path == hosts.MODEL_PATH
 
 
+PROGRAMS = (
+    "job_program.py",
+    "benchmark/program.py",
+    "probe_tools.py",
+    "root_program.py",
+    "browser/delete_program.py",
+    "browser/as_users_program.py",
+)
+
+
 def test_the_probe_is_python_3_8() -> None:
     assert_old_python_can_run(observation.program(FRAGMENTS, hosts.wishes()))
 
 
-@pytest.mark.parametrize("file", ["job_program.py", "benchmark/program.py", "probe_tools.py", "root_program.py"])
+@pytest.mark.parametrize("file", PROGRAMS)
 def test_so_is_every_other_program_for_the_host(file: str) -> None:
     assert_old_python_can_run((ROLES / file).read_text("utf-8"))
 
@@ -94,8 +104,9 @@ def global_names(code: CodeType) -> Iterator[str]:
 
 @pytest.mark.parametrize("fragment", FRAGMENTS, ids=lambda fragment: fragment.name)
 def test_a_look_uses_nothing_that_is_not_sent_with_it(fragment: Fragment[Any]) -> None:
-    there = {*vars(builtins), *vars(probe_tools)}
-    assert set(global_names(fragment.look.__code__)) <= there
+    there = {*vars(builtins), *vars(probe_tools), *(helper.__name__ for helper in fragment.helpers)}
+    for function in (fragment.look, *fragment.helpers):
+        assert set(global_names(function.__code__)) <= there
 
 
 def test_what_a_fragment_is_asked_arrives_as_it_was() -> None:

@@ -1,0 +1,123 @@
+"""What the browsers' local AI took already: models on disk, in this user's homes, and processes that hold one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field
+
+from roles.browser.table import MODEL_FOLDERS, MODEL_SERVICE, as_asked
+from roles.observation import Fragment, Seen
+from roles.probe_tools import entries, node, read
+
+
+def browser_processes(ask: dict[str, Any]) -> dict[str, Any]:
+    """Runs on the host. Which browsers of this user run, with which directories; and whose process holds a model."""
+    import os
+    import re
+
+    running, services, moved = set(), [], {}
+    flatpaks = os.path.isdir(os.path.expanduser("~/.var/app"))
+    for pid in [name for name in entries("/proc") if name.isdigit()]:
+        line = (read("/proc/" + pid + "/cmdline", 1 << 16) or "").replace("\0", " ").strip()
+        if "--utility-sub-type=" + ask["service"] in line:
+            services.append({"pid": int(pid), "program": line.partition(" -")[0]})
+        try:
+            own = os.stat("/proc/" + pid).st_uid == os.getuid()
+        except OSError:
+            continue
+        # The scope that a Flatpak runs in has its name; within it a launcher may stand for the browser.
+        scope = (read("/proc/" + pid + "/cgroup") or "") if own and flatpaks else ""
+        for row in ask["rows"] if own else []:
+            named = row["packaging"] == "flatpak" and "app-flatpak-" + row["packages"][0] + "-" in scope
+            if named or any(line.startswith(os.path.expanduser(program)) for program in row["programs"]):
+                running.add(row["id"])
+                folder = re.search(r"--user-data-dir=(/\S+)", line)
+                if folder and "--type=" not in line:
+                    moved[folder.group(1)] = row["id"]
+    return {"running": sorted(running), "services": services, "moved": moved}
+
+
+def browser_profile(path: str, kinds: list[str]) -> dict[str, Any]:
+    """Runs on the host. A user-data directory: the models in it, its last version, whether its own lock is held."""
+    import os
+    import re
+
+    models = {}
+    for kind in kinds:
+        if os.path.isdir(path + "/" + kind):
+            models[kind] = 0
+            for base, _, names in os.walk(path + "/" + kind):
+                sizes = [node(os.path.join(base, name)) for name in names]
+                models[kind] += sum(one["size"] for one in sizes if one)
+    last = re.match(r"[\d.]+", read(path + "/Last Version") or "")
+    try:  # the lock names the process that has the directory, and survives a crash
+        pid = os.readlink(path + "/SingletonLock").rpartition("-")[2]
+    except OSError:
+        pid = ""
+    locked = pid.isdigit() and os.path.exists("/proc/" + pid)
+    return {"path": path, "version": last.group(0) if last else None, "running": locked, "models": models}
+
+
+def look_at_browser_models(ask: dict[str, Any]) -> dict[str, Any]:
+    """Runs on the host."""
+    import os
+
+    home = os.path.expanduser("~")
+    config = os.environ.get("CHROME_CONFIG_HOME") or os.environ.get("XDG_CONFIG_HOME") or home + "/.config"
+    processes = browser_processes(ask)
+    places: dict[str, str] = {}
+    for row in ask["rows"]:
+        for data in row["data"]:
+            path = config + data[7:] if data.startswith(".config/") else home + "/" + data
+            places.setdefault(os.path.realpath(path), row["id"])
+    for path, name in processes["moved"].items():
+        places.setdefault(os.path.realpath(path), name)
+    profiles = []
+    for path, name in places.items():
+        if os.path.isdir(path):
+            profile = browser_profile(path, ask["kinds"])
+            profile["running"] = profile["running"] or name in processes["running"]
+            profiles.append({**profile, "id": name})
+    return {"profiles": profiles, "services": processes["services"]}
+
+
+class Profile(Seen):
+    """A user-data directory. `version`: of the browser that last used it; `models`: bytes by folder;
+
+    `owner`: another user than that of this run.
+    """
+
+    path: str
+    id: str
+    version: str | None = None
+    running: bool = False
+    models: dict[str, int] = Field(default_factory=dict)
+    owner: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all models."""
+        return sum(self.models.values())
+
+
+class Service(Seen):
+    """A process that holds a local model for a browser."""
+
+    pid: int
+    program: str
+
+
+class ModelsSeen(Seen):
+    profiles: tuple[Profile, ...] = ()
+    services: tuple[Service, ...] = ()
+
+
+MODELS = Fragment(
+    "browser_models",
+    look_at_browser_models,
+    lambda _: {"rows": as_asked(), "kinds": MODEL_FOLDERS, "service": MODEL_SERVICE},
+    ModelsSeen,
+    ModelsSeen(),
+    (browser_processes, browser_profile),
+)

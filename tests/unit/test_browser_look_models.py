@@ -1,0 +1,94 @@
+"""What the probe sees of models on disk and of browsers that run: real files and processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from roles import probe_tools
+from roles.browser import observe_models
+from roles.browser.observe_models import MODELS, ModelsSeen, look_at_browser_models
+from roles.browser.table import BY_ID, MODEL_SERVICE
+from tests.unit.planted_browsers import HOMES, moved, plant
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return tmp_path
+
+
+def models(home: Path, *names: str) -> ModelsSeen:
+    rows = [{"id": name, **asdict(moved(name, home))} for name in names or BY_ID]
+    ask = {**MODELS.ask(None), "rows": rows}
+    return ModelsSeen.model_validate(look_at_browser_models(ask))
+
+
+def test_models_of_all_kinds_and_packagings_are_found_and_sized(home: Path) -> None:
+    for name, data in HOMES.items():
+        plant(home, f"{data}/OptGuideOnDeviceModel/2025.6.30.1229/weights.bin", "x" * 1000)
+        plant(home, f"{data}/OptGuideOnDeviceClassifierModel/1/a.bin", "x" * 20)
+        plant(home, f"{data}/OptGuideManifestModel/ab/1/b.bin", "x" * 3)
+        plant(home, f"{data}/OptimizationGuideModelsManifest/manifest.json", "x" * 5000)
+        plant(home, f"{data}/Last Version", f"139.0.{len(name)}.1")
+    seen = {profile.id: profile for profile in models(home).profiles}
+    assert set(seen) == set(HOMES)
+    for name, profile in seen.items():
+        assert (profile.size, profile.version) == (1023, f"139.0.{len(name)}.1")
+        assert (profile.path, profile.running, profile.owner) == (str(home / HOMES[name]), False, "")
+
+
+def test_a_moved_configuration_is_followed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "elsewhere"))
+    plant(home, "elsewhere/chromium/OptGuideOnDeviceModel/weights.bin", "x")
+    [profile] = models(home, "Chromium (native)").profiles
+    assert (profile.path, profile.size) == (str(home / "elsewhere/chromium"), 1)
+
+
+def test_a_running_browser_and_its_own_directory_are_seen(home: Path) -> None:
+    plant(home, ".config/google-chrome/Default/x")
+    plant(home, "work profile/OptGuideOnDeviceModel/weights.bin", "x")
+    (home / "work").symlink_to(home / "work profile")
+    program = str(home / "opt/google/chrome/chrome")
+    with subprocess.Popen(
+        [program, "-c", "read x", f"--user-data-dir={home}/work"], executable="/bin/sh", stdin=subprocess.PIPE
+    ) as process:
+        seen = {profile.path: profile for profile in models(home, "Google Chrome (native)").profiles}
+        process.kill()
+    assert {path: profile.running for path, profile in seen.items()} == {
+        str(home / ".config/google-chrome"): True,
+        str(home / "work profile"): True,
+    }
+    assert not models(home, "Google Chrome (native)").profiles[0].running
+
+
+@pytest.mark.parametrize(("pid", "running"), [(str(os.getpid()), True), ("4194305", False), ("x", False)])
+def test_a_browsers_own_lock_tells_that_it_runs_unless_it_crashed(home: Path, pid: str, running: bool) -> None:
+    plant(home, ".config/chromium/Default/x")
+    (home / ".config/chromium/SingletonLock").symlink_to(f"some-host-{pid}")
+    [profile] = models(home, "Chromium (native)").profiles
+    assert profile.running == running
+
+
+def test_the_process_that_holds_a_model_is_known_by_its_command_line(home: Path) -> None:
+    line = [f"{home}/chrome", "-c", "read x", "--type=utility", f"--utility-sub-type={MODEL_SERVICE}", "--lang=de"]
+    with subprocess.Popen(line, executable="/bin/sh", stdin=subprocess.PIPE) as process:
+        services = models(home).services
+        process.kill()
+    assert [(one.pid, one.program) for one in services] == [(process.pid, f"{home}/chrome")]
+
+
+def test_a_flatpak_is_known_by_its_scope(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the kernel says of a process's cgroup is a stand-in: nothing here runs in a Flatpak's scope."""
+    plant(home, ".var/app/com.google.Chrome/config/google-chrome/Default/x")
+    scope = "0::/user.slice/app.slice/app-flatpak-com.google.Chrome-4711.scope\n"
+    monkeypatch.setattr(
+        observe_models, "read", lambda path, *more: scope if path.endswith("/cgroup") else probe_tools.read(path, *more)
+    )
+    [profile] = models(home, "Google Chrome (com.google.Chrome)").profiles
+    assert profile.running

@@ -1,0 +1,202 @@
+"""What browsers left on disk and hold of the VRAM: told with its reason, measured, deleted only where that is safe."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roles.browser import decide, freed, words
+from roles.browser.observe_models import MODELS
+from roles.browser.table import CHROME, KEY, MODEL_SERVICE
+from roles.observation import Observation
+from roles.remote import Script
+from tests.unit import hosts, local
+from tests.unit.deciding import Decide, acting, left_out, resting
+from tests.unit.hosts import BOTH, browser_answer, policy_file, profile
+from tests.unit.test_gpu import TRANSCRIPTS
+
+PROGRAM = "/opt/google/chrome/chrome"
+SERVICE = {"pid": 6702, "program": PROGRAM}
+
+
+def host(*profiles: dict[str, Any], services: Any = (), gpu: str | None = None, **browser: Any) -> Observation:
+    """Chrome's policy in force unless `browser` says otherwise, these directories and processes, and a card."""
+    changes: dict[str, Any] = {
+        "browser": browser_answer(**{"installs": BOTH[:1], "managed": [CHROME], **browser}),
+        "browser_models": {"profiles": list(profiles), "services": list(services)},
+    }
+    answers = hosts.converged_answers(**changes)
+    if gpu:
+        answers["gpu"] = TRANSCRIPTS[gpu]["seen"]
+    return hosts.parsed(answers)
+
+
+def models_freed(before: Observation | None = None, **data: Any) -> Decide:
+    return partial(freed.models_freed, hosts.wishes(**data).settings.browser, before)
+
+
+def policy_set(**data: Any) -> Decide:
+    return partial(decide.policy_set, hosts.wishes(**data).settings.browser, True)
+
+
+def test_without_models_there_is_nothing_to_say() -> None:
+    for delete in (True, False):
+        resting(models_freed(browser_delete_models=delete), host(profile(models={})))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({}, "are still there; it does not run. From about version 142 on"),
+        ({"running": True}, "are still there; restart it."),
+        ({"running": True, "id": "Google Chrome (com.google.Chrome)"}, "launch it anew: it reads its policies then"),
+    ],
+)
+def test_a_model_that_is_still_there_is_told_with_its_size_and_the_reason(fields: Any, reason: str) -> None:
+    told = left_out(models_freed(), host(profile(**fields)))
+    assert told.startswith("2.7 GB of Google Chrome's local models in /home/dev/.config/google-chrome")
+    assert reason in told
+    assert "browser_delete_models=True" in told
+
+
+def test_all_three_kinds_are_added_up() -> None:
+    kinds = {"OptGuideOnDeviceModel": 4_000_000_000, "OptGuideOnDeviceClassifierModel": 10, "OptGuideManifestModel": 1}
+    assert left_out(models_freed(), host(profile(models=kinds))).startswith("4.0 GB of")
+    assert words.size(12_000_000) == "12.0 MB"
+
+
+def test_nothing_is_deleted_unless_it_is_asked_for() -> None:
+    assert models_freed()(host(profile())).steps == ()
+    decision = acting(models_freed(browser_delete_models=True), host(profile()))
+    assert [step.what for step in decision.steps] == ["delete the local models in /home/dev/.config/google-chrome"]
+    assert not any(step.script.root for step in decision.steps)
+    assert decision.reasons[0].startswith("delete 2.7 GB of Google Chrome's local models in")
+    assert decision.after[MODELS].profiles[0].models == {}
+
+
+def test_nothing_is_deleted_while_the_browser_runs() -> None:
+    told = left_out(models_freed(browser_delete_models=True), host(profile(running=True)))
+    assert told.endswith("are not deleted: the browser runs; close it, and run again")
+
+
+@pytest.mark.parametrize(
+    "browser",
+    [
+        {"managed": []},
+        {"managed": [], "files": {CHROME: [policy_file(f'{{"{KEY}": 0}}', "admin.json")]}},
+        {"files": {CHROME: [policy_file(f'{{"{KEY}": 0}}', "zz.json")]}},
+    ],
+)
+def test_nothing_is_deleted_that_would_be_fetched_again(browser: dict[str, Any]) -> None:
+    told = left_out(models_freed(browser_delete_models=True), host(profile(), **browser))
+    assert "the policy is not in force for it, and it would fetch them again" in told
+    resting(models_freed(), host(profile(), **browser))
+
+
+def test_a_browser_that_is_not_supported_keeps_its_models() -> None:
+    edge = profile(id="Microsoft Edge (native)", path="/home/dev/.config/microsoft-edge")
+    assert "would fetch them again" in left_out(models_freed(browser_delete_models=True), host(edge))
+
+
+def test_another_users_models_are_deleted_as_that_user() -> None:
+    seen = host()
+    theirs = MODELS.seen.model_validate({"profiles": [profile(owner="ann")]}).profiles
+    decision = acting(models_freed(browser_delete_models=True), seen.replace(MODELS, profiles=theirs))
+    [step] = decision.steps
+    assert step.script.root
+    assert "ann's Google Chrome's local models" in decision.reasons[0]
+
+
+def test_what_is_at_stake_is_among_the_reasons_to_write_the_policy() -> None:
+    seen = host(profile(running=True), services=[SERVICE], gpu="chrome_with_model", managed=[])
+    decision = acting(policy_set(), seen)
+    assert "2.7 GB of Google Chrome's local models in /home/dev/.config/google-chrome" in decision.reasons
+    assert (
+        f"{PROGRAM} (pid 6702) holds a local model and 3072 MiB of VRAM; measured again afterwards" in decision.reasons
+    )
+
+
+@pytest.mark.parametrize(
+    ("running", "services", "waits"),
+    [
+        (False, [], None),
+        (True, [], ("15", "/home/dev/.config/google-chrome/OptGuideOnDeviceModel")),
+        (False, [SERVICE], ("90", "/proc/6702")),
+    ],
+)
+def test_a_browser_that_may_react_is_waited_for(running: bool, services: Any, waits: Any) -> None:
+    steps = acting(policy_set(), host(profile(running=running), services=services, managed=[])).steps
+    assert [step.script.args for step in steps[1:]] == ([waits] if waits else [])
+
+
+def test_the_wait_ends_when_all_is_gone_and_is_no_failure(tmp_path: Path) -> None:
+    gone, there = str(tmp_path / "gone"), str(tmp_path)
+    assert local.run(Script(decide.WAIT, ("30", gone, gone))).returncode == 0
+    assert local.run(Script(decide.WAIT, ("1", gone, there))).returncode == 0
+
+
+def test_a_model_in_memory_is_measured_before_and_after() -> None:
+    before = host(services=[SERVICE], gpu="chrome_with_model", managed=[])
+    after = host(gpu="chrome_without_model")
+    found = freed.measured(before, after)
+    assert found == freed.Measured(freed.Vram(3072, 3544), freed.Vram(0, 472))
+    assert freed.outcome(before, after) == [
+        "the browsers' local models held 3072 MiB of VRAM before and hold 0 MiB now"
+        " (used on all cards: 3544 and 472 MiB)"
+    ]
+    decision = models_freed(before)(after)
+    [record] = [json.loads(step.script.args[0]) for step in decision.steps]
+    assert record == {
+        "schema": 1,
+        "before": {"models": 3072, "cards": 3544},
+        "after": {"models": 0, "cards": 472},
+    }
+
+
+def test_a_model_that_stays_in_memory_is_not_told_as_gone() -> None:
+    before = host(services=[SERVICE], gpu="chrome_with_model", managed=[])
+    [told] = freed.outcome(before, host(services=[SERVICE], gpu="chrome_with_model"))
+    assert "held 3072 MiB of VRAM before and hold 3072 MiB now" in told
+    assert told.endswith("about a minute after its last use, or when the browser is restarted")
+
+
+def test_where_no_model_was_resident_nothing_is_measured_and_that_is_said() -> None:
+    before, after = host(gpu="chrome_without_model", managed=[]), host(gpu="chrome_without_model")
+    assert freed.measured(before, after) is None
+    assert freed.outcome(before, after) == [freed.NOT_RESIDENT]
+    resting(models_freed(before), after)
+    assert freed.outcome(host(managed=[]), host()) == [], "without a card there is no VRAM to speak of"
+
+
+def test_without_nvidia_no_number_is_told() -> None:
+    before = host(services=[SERVICE], managed=[])
+    assert freed.vram(before) == freed.Vram(None, None)
+    [told] = freed.outcome(before, host())
+    assert told == "a browser held a local model; how much VRAM it took cannot be told here"
+
+
+def test_the_service_is_known_by_nvidias_list_or_by_the_processes() -> None:
+    by_list, by_process = host(gpu="chrome_with_model"), host(services=[{"pid": 9, "program": "/x"}])
+    assert freed.residents(by_list) == (freed.Resident(6702, PROGRAM, 3072),)
+    assert freed.residents(by_process) == (freed.Resident(9, "/x", None),)
+    assert freed.residents(host(gpu="chrome_without_model")) == (), "Chrome's GPU process is no model"
+    assert MODEL_SERVICE == "on_device_model.mojom.OnDeviceModelService"
+
+
+def test_a_model_that_went_away_is_told() -> None:
+    assert freed.outcome(host(profile(), managed=[]), host(profile(models={}))) == [
+        "2.7 GB of Google Chrome's local models in /home/dev/.config/google-chrome are gone"
+    ]
+
+
+def test_the_history_is_one_line_of_json_each(tmp_path: Path) -> None:
+    for number in (1, 2):
+        script = Script(freed.REMEMBER, (json.dumps({"schema": number}),))
+        assert local.run(script, HOME=str(tmp_path)).returncode == 0
+    lines = (tmp_path / ".local/share/paddock/browser.jsonl").read_text().splitlines()
+    assert [json.loads(line)["schema"] for line in lines] == [1, 2]
+    assert all(json.loads(line)["time"].endswith("Z") for line in lines)
