@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from pyinfra import logger
 from pyinfra.api import Host, State
 
 from roles import lock, observation, remote, settings, trouble
@@ -129,4 +130,6 @@ def the_lock(state: State) -> lock.Lock:
 
 def resolved(wanted: Settings, known: lock.Lock) -> Wishes:
     """Raises CannotPin and LockError."""
-    return Wishes(wanted, llama_cpp_pin.commit(wanted.llama_cpp, known), model_pin.model(wanted.model, known))
+    commit = llama_cpp_pin.commit(wanted.llama_cpp, known)
+    model = model_pin.model(wanted.model, known, logger.info)
+    return Wishes(wanted, commit, model, model_pin.locked(known))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 
+from pyinfra import logger
 from rich.console import Console
 from rich.table import Table
 
@@ -15,7 +16,8 @@ from roles.machine import MACHINE
 from roles.observation import Observation, Unreadable
 from roles.overview import start
 from roles.overview.forecast import forecast
-from roles.overview.preflight import gpu, preflight, verdict
+from roles.overview.operations import ahead
+from roles.overview.preflight import gpu, verdict
 from roles.service.observe import SERVICE, ServiceSeen
 from roles.service.reasons import options
 from roles.wishes import Wishes
@@ -57,7 +59,7 @@ def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
         f"VRAM {vram(nvidia)}",
         f"memory now / peak / cap {memory(service)} MiB",
     ]
-    refusal = preflight(wishes, seen).refusal
+    refusal = ahead(wishes, seen, True, logger.info).refusal
     would = [f"refuse it: {refusal}"] if refusal else [str(verdict(wishes, seen)), *forecast(wishes, True, seen)]
     return "\n".join(serves), "\n".join(machine), "\n".join(would)
 

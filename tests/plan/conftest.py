@@ -25,7 +25,10 @@ HUB: dict[str, Any] = {"model_path": None, "model_repo": "owner/name", "model_fi
 LOCK = {
     "llama_cpp": {"file:///nonexistent/llama.cpp b12464": hosts.COMMIT},
     "model": {
-        "owner/name main some.gguf": {"commit": "c" * 40, "size": hosts.PIN.size, "sha256": hosts.PIN.sha256},
+        "owner/name main some.gguf": {
+            "commit": "c" * 40,
+            "files": [{"path": "some.gguf", "size": hosts.PIN.size, "sha256": hosts.PIN.sha256}],
+        },
     },
 }
 

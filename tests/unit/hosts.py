@@ -13,19 +13,20 @@ from roles.browser.decide import TEXT
 from roles.browser.observe import BROWSERS
 from roles.host import COMMANDS
 from roles.llama_cpp.decide import wanted_release
-from roles.machine import CACHE
+from roles.machine import CACHE, MODELS
 from roles.machine import DATA as DATA_FOLDER
 from roles.observation import Observation
 from roles.overview import FRAGMENTS
 from roles.overview.record import facts_of
 from roles.service.unit import wanted_unit
-from roles.wishes import ModelPin, Wishes
+from roles.wishes import ModelPin, PinnedFile, Wishes
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 MODEL_PATH = "/models/Flint-abliterated-Mix-12G.gguf"
 DATA: dict[str, Any] = {"llama_ref": COMMIT, "model_path": MODEL_PATH}
 HUB_DATA: dict[str, Any] = {"llama_ref": COMMIT, "model_repo": "owner/name", "model_file": "some.gguf"}
-PIN = ModelPin("owner/name", "some.gguf", "c" * 40, 12_000_000_000, "d" * 64, "https://hub.test/some.gguf")
+FILE = PinnedFile("some.gguf", 12_000_000_000, "d" * 64, "https://hub.test/some.gguf")
+PIN = ModelPin("owner/name", "c" * 40, "owner--name/cccccccccccc", (FILE,))
 ROOM = 500 << 30  # bytes free on a disk that is no worry
 KERNEL = "6.12.48-amd64"
 
@@ -80,6 +81,9 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "mla": False,
             "sidecar": None,
             "part_size": 0,
+            "rest": [],
+            "missing": [],
+            "stored": [],
         },
         "browser": browsers(),
         "service": {
@@ -100,8 +104,8 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
     return changed(answers, changes)
 
 
-def machine(cache: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]:
-    """A plain PC; `place` changes the disk that Paddock writes to, `cache` the part of it where it builds."""
+def machine(cache: dict[str, Any] | None = None, models: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]:
+    """A plain PC; `place` changes the disk that Paddock writes to, `cache` and `models` those parts of it."""
     disk = {
         "free": ROOM,
         "inodes_free": 1 << 24,
@@ -109,6 +113,7 @@ def machine(cache: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]
         "noexec": False,
         "read_only": False,
         "writable": True,
+        "device": 1,
         **place,
     }
     return {
@@ -123,7 +128,7 @@ def machine(cache: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]
         "secure_boot": None,
         "selinux": None,
         "user_namespaces": True,
-        "places": {DATA_FOLDER: disk, CACHE: {**disk, **(cache or {})}},
+        "places": {DATA_FOLDER: disk, CACHE: {**disk, **(cache or {})}, MODELS: {**disk, **(models or {})}},
     }
 
 
