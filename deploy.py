@@ -40,4 +40,6 @@ if wishes:
         service(wishes=wishes)
     if wanted.runs("benchmark"):
         benchmark(wishes=wishes)
+    if wanted.runs("model"):
+        overview.collected(name="Remove models that nothing refers to", wishes=wishes)
     overview.ended(name="Remember and sum up", wishes=wishes)

@@ -27,6 +27,10 @@ class Again(Exception):
         self.wait = wait
 
 
+class Wrong(Again):
+    """The server sent something else than the file; that may pass, but seldom does."""
+
+
 class Ignored(Again):
     """The server sent the whole file where its rest was asked for."""
 
@@ -128,8 +132,8 @@ def judge(answer: Answer, part: Part, file: dict[str, Any], job: dict[str, Any])
     total = answer.number("content-range" if status in (206, 416) else "content-length")
     if status == 416 or (status in (200, 206) and total is not None and total != file["size"]):
         if answer.headers.get("content-type", "").startswith("text/html"):
-            raise Again("a web page came and not the file; is there a login page in this network?")
-        raise Again(f"{who} has {total} bytes of {file['name']} and not {file['size']}")
+            raise Wrong("a web page came and not the file; is there a login page in this network?")
+        raise Wrong(f"{who} has {total} bytes of {file['name']} and not {file['size']}")
     if status == 200 and part.size:
         raise Ignored(f"{who} sends the whole file where its rest is asked for")
     if status not in (200, 206):
@@ -206,7 +210,7 @@ def download(part: Part, file: dict[str, Any], job: dict[str, Any], secret: dict
             if ignored > 8:
                 fail(f"{file['name']} cannot be downloaded: {why}, and breaks off before its end")
         tries = 1 if part.size > before else tries + 1
-        if tries > len(job["pauses"]):
+        if tries > (2 if isinstance(why, Wrong) else len(job["pauses"])):
             kept = f"; {gb(part.size)} of {gb(file['size'])} are kept for the next run" if part.size else ""
             fail(f"{file['name']} cannot be downloaded: {why} ({tries} times){kept}")
         pause = max(job["pauses"][tries - 1], min(why.wait, 3600))

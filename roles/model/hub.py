@@ -45,6 +45,7 @@ def patiently(ask: Callable[[], T], tell: Tell) -> T:
         except Exception as error:
             status, wait = status_of(error), _retry_after(error)
             again = (status is None and _broke_off(error)) or status in (408, 429) or (status or 0) >= 500
+            again = again or (status == 403 and _expired(error))
             if not again or not pauses or (wait or 0) > LONGEST:
                 raise
             seconds = max(pauses.pop(0), wait or 0)
@@ -109,6 +110,8 @@ def _network(error: BaseException, host: str) -> str:
     text = " ".join(str(one) for one in chain)
     if any("proxy" in type(one).__name__.lower() for one in chain):
         return f"the proxy on the way to {host} does not let this through; look at HTTPS_PROXY on this machine"
+    if "WRONG_VERSION_NUMBER" in text:
+        return f"{host} does not speak https there; look at hub_endpoint or model_url"
     if any(isinstance(one, ssl.SSLError) for one in chain) or "CERTIFICATE" in text.upper():
         return (
             f"the certificate of {host} is not trusted on this machine; where a proxy looks into TLS, name its"
@@ -130,6 +133,11 @@ def _broke_off(error: BaseException) -> bool:
     return (
         re.search(r"RemoteProtocol|ReadError|ConnectionReset|RemoteDisconnected|ReadTimeout|Chunked", names) is not None
     )
+
+
+def _expired(error: BaseException) -> bool:
+    """Whether it was not the Hub that refused, but the host that it had sent us to by a link."""
+    return not code_of(error) and bool(getattr(_response(error), "history", None))
 
 
 def _response(error: BaseException) -> Any:

@@ -46,7 +46,8 @@ def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
         for name in entries(os.path.join(root, owner)):
             size, newest = 0, 0
             for folder, _, files in os.walk(os.path.join(root, owner, name)):
-                for at in filter(None, (node(os.path.join(folder, file)) for file in files)):
+                left = [file for file in files if file + ".json" in files or file.endswith((".part", ".bad"))]
+                for at in filter(None, (node(os.path.join(folder, file)) for file in left)):
                     size, newest = size + at["size"], max(newest, at["mtime_ns"])
             if newest:
                 stored.append({"folder": owner + "/" + name, "size": size, "mtime_ns": newest})

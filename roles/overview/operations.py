@@ -11,7 +11,7 @@ from pyinfra.api.command import PyinfraCommand
 
 from roles import claim, observation, plan, remote, trouble
 from roles.host import HOST
-from roles.model import header, hub
+from roles.model import collect, header, hub
 from roles.model.hub import Tell
 from roles.observation import Observation
 from roles.operation import Decision, Step, converge
@@ -72,6 +72,17 @@ def ahead(wishes: Wishes, seen: Observation, has_password: bool, tell: Tell) -> 
     decision = preflight(wishes, seen, has_password)
     notes = "; ".join(filter(None, [decision.left_out, note]))
     return replace(decision, left_out=notes or None)
+
+
+@operation()
+def collected(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """No more downloaded models than are kept, beside those that something refers to."""
+
+    def decide(seen: Observation) -> Decision:
+        service = seen[SERVICE]
+        return collect.collected(wishes, [service.unit or "", service.last_good or "", *service.naming], seen)
+
+    yield from converge(decide)
 
 
 def _released(seen: Observation) -> Decision:

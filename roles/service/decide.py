@@ -102,8 +102,13 @@ def _after(unit: Unit, observation: Observation) -> Observation:
         "MemoryMax": str(unit.memory_max),
         "MemorySwapMax": str(unit.swap_max),
     }
+    before = observation[SERVICE]
+    worked = (
+        before.unit if before.unit and before.proved and f"PADDOCK_STAMP={before.proved}\n" in before.unit else None
+    )
     return observation.replace(
         SERVICE,
+        last_good=worked or before.last_good,
         unit=unit.text,
         running_stamp=unit.stamp,
         proved=unit.stamp,

@@ -118,13 +118,14 @@ def test_a_wrong_body_from_the_hub_never_gets_the_models_name(
     converged: LabHost, hub: Hub, deploy_lab: Lab, folder: Path
 ) -> None:
     inventory = write_inventory(folder, [target("one", model_revision="next")])
-    hub.fault("corrupt", at=1_000_000)
+    hub.fault("corrupt", at=1_000_000, times=None)
     try:
         run = deploy(deploy_lab, inventory, "-y")
     finally:
         hub.reset()
     assert run.code == 1
-    assert "the file that came has sha256" in run.last_words[-1]
+    assert "what came of tiny-moe-Q4_K_M.gguf has sha256" in run.last_words[-1]
+    assert "it came twice so" in run.last_words[-1]
     assert complete(converged)["tokens_predicted"] == 8
     models = as_dev(converged, "find ~/.local/share/paddock/models -name '*.gguf'").split()
     assert len(models) == 1, models
