@@ -23,7 +23,7 @@ def collected(wishes: Wishes, referring: Iterable[str], observation: Observation
         return Decision(observation)
     keep = wishes.settings.model.model_keep
     why = tuple(
-        f"remove the model {one.folder} ({one.size / 1e9:.2f} GB): no unit and no lock entry names it, model_keep={keep}"
+        f"remove the model {one.folder} ({one.size / 1e9:.2f} GB): no unit or lock entry names it, model_keep={keep}"
         for one in gone
     )
     script = Script(REMOVE, (MODELS, *(one.folder for one in gone)), python=True, seconds=300)
