@@ -1,5 +1,5 @@
 # The verbs of this project. `make demo` and `make test` are the two that matter; both need root on a Debian-like machine.
-.PHONY: help setup docs lint check test soak bench demo demo-down
+.PHONY: help setup docs lint check test soak bench bench-download demo demo-down
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -12,8 +12,9 @@ help:
 	@echo "make demo-down  takes that host away"
 	@echo "make docs       the pages that are made from the code"
 	@echo "make check      lint, types, unit and plan tests; under a minute"
-	@echo "make soak       the property tests, with 10,000 examples each"
+	@echo "make soak       the property tests, with 10,000 examples each; downloads, killed 10 times each"
 	@echo "make bench      what a run costs on a host that is as wanted"
+	@echo "make bench-download  what a download costs beside curl and sha256sum"
 	@echo "make test       all tests, on throwaway hosts of this machine"
 
 setup: .venv/installed
@@ -43,9 +44,13 @@ test: lint
 
 soak: setup
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 1800 tests/unit/test_settings_fuzz.py tests/unit/test_gpu_properties.py
+	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 3000 tests/lab/test_model.py -k killed
 
 bench: setup
 	$(BIN)/python -m benchmarks.converged
+
+bench-download: setup
+	$(BIN)/python -m benchmarks.download
 
 demo: setup
 	@$(BIN)/python -m tests.lab.demo

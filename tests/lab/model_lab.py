@@ -7,12 +7,14 @@ import random
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.lab import models, small_gguf
-from tests.lab.common import Lab
+from tests.lab.common import Lab, run
 from tests.lab.deploying import Run, deploy, start, target, write_inventory
 from tests.lab.host import LabHost
 from tests.lab.hub.repo import File, Repo
@@ -127,3 +129,29 @@ def series(bench: Bench, what: str, points: int, rate: int, seed: int) -> tuple[
         assert last.code == 0, out + err + last.text
     bench.right(bench.hub.repo("paddock/gemma-270m"), models.GEMMA_FILE)
     return bench.sent(), kills, runs
+
+
+def wait_for_part(bench: Bench, size: float, seconds: float = 120) -> None:
+    """Until so many bytes of Gemma have come."""
+    end = time.monotonic() + seconds
+    while part_size(bench.host) < size:
+        assert time.monotonic() < end, f"{size:.0f} bytes did not come within {seconds} s"
+        time.sleep(0.05)
+
+
+@contextmanager
+def small_disk(bench: Bench, size: int) -> Iterator[None]:
+    """A disk of its own for the host's models, of so many bytes; what was there is hidden as long."""
+    image = bench.folder / "disk.img"
+    with image.open("wb") as file:
+        file.truncate(size)
+    run(["mkfs.ext4", "-q", "-m", "0", str(image)])
+    device = run(["losetup", "--find", "--show", str(image)]).stdout.strip()
+    number = os.minor(Path(device).stat().st_rdev)
+    try:
+        bench.host.sh(f"mknod /dev/paddock-disk b 7 {number}; mount /dev/paddock-disk {ROOT} && chown dev: {ROOT}")
+        yield
+    finally:
+        bench.host.sh(f"umount {ROOT}; rm -f /dev/paddock-disk", check=False)
+        run(["losetup", "--detach", device], check=False)
+        image.unlink()

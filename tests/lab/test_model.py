@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,34 +12,14 @@ from typing import Any
 import pytest
 
 from tests.lab import models, small_gguf
-from tests.lab.common import Lab
 from tests.lab.deploying import deploy
-from tests.lab.host import LabHost
-from tests.lab.hub import STRANGER, TOKEN, Hub
-from tests.lab.model_lab import GEMMA, ROOT, SMALL, Bench, as_dev, series
-from tests.lab.test_main_job import complete, show
+from tests.lab.hub import STRANGER, TOKEN
+from tests.lab.model_lab import GEMMA, ROOT, SMALL, Bench, as_dev, part_size, series, small_disk, wait_for_part
 
 pytestmark = pytest.mark.timeout(900)
 
 SOAK = os.environ.get("PADDOCK_SOAK") == "1"
 Faults = list[tuple[str, dict[str, Any]]]
-
-
-@pytest.fixture(scope="module")
-def deployed(converged: LabHost, deploy_lab: Lab, hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    return Bench(deploy_lab, converged, hub, tmp_path_factory.mktemp("model"))
-
-
-@pytest.fixture
-def bench(deployed: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    """The service of before runs, and runs on as the same process through all of the test."""
-    deployed.hub.reset()
-    monkeypatch.setenv("HF_HOME", str(deployed.folder / "no-token"))
-    pid = show(deployed.host, "MainPID")
-    yield deployed
-    deployed.hub.reset()
-    assert show(deployed.host, "MainPID") == pid
-    assert complete(deployed.host)["tokens_predicted"] == 8
 
 
 @dataclass(frozen=True)
@@ -312,3 +291,27 @@ def test_killed_anywhere_the_rerun_attaches_or_resumes(bench: Bench, what: str) 
     print(f"{what}: {sent / size:.4f} times the file on the wire, {kills} kills, {runs} runs")
     assert kills == points
     assert sent <= size * 1.1 + kills * 1_000_000
+
+
+def test_a_disk_that_fills_up_at_60_percent_is_told_and_what_has_come_is_kept(bench: Bench) -> None:
+    size = models.cached_gemma().stat().st_size
+    with small_disk(bench, 1_700_000_000):
+        bench.hub.fault("slow", rate=25_000_000, times=None)
+        process = bench.start(**GEMMA)
+        wait_for_part(bench, 0.3 * size)
+        bench.host.sh(f"fallocate -l $(($(df --output=avail -B1 {ROOT} | tail -n 1) - {size * 3 // 10})) {ROOT}/filler")
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 1, out + err
+        last = err.strip().splitlines()[-1]
+        assert f"download {models.GEMMA_FILE}: the disk is full: {ROOT}/paddock--gemma-270m/" in last
+        assert "; what has come is kept, and the next run goes on with it" in last
+        came = part_size(bench.host)
+        assert 0.4 * size < came < 0.8 * size
+        again = bench.run(**GEMMA)
+        assert again.code == 1
+        assert "GB free; it takes 0.1 GB for the model, and 1.1 GB to spare" in again.last_words[-1]
+        bench.host.sh(f"rm {ROOT}/filler")
+        bench.hub.reset()
+        assert bench.run(**GEMMA).code == 0
+        bench.right(bench.hub.repo("paddock/gemma-270m"), models.GEMMA_FILE)
+        assert bench.sent() <= size - came + 1_000_000
