@@ -19,8 +19,17 @@ DOWNLOAD_MEMORY = 512 << 20  # bytes; curl and Python need 30 MB, the rest is pa
 STALL = 60  # seconds without a byte after which a connection is given up
 PAUSES = (1, 2, 4, 8, 16, 30, 60, 60, 60)  # seconds between tries that bring nothing
 
-PROGRAM = (Path(__file__).parent / "download_program.py").read_text("utf-8")
-DOWNLOAD = f"exec python3 -ISB - \"$@\" <<'END_OF_PROGRAM'\n{PROGRAM}\nEND_OF_PROGRAM"
+
+def program() -> str:
+    """The download's two halves as the one program that a host gets: without what the second imports of the first."""
+    first, second = (
+        (Path(__file__).parent / f"{name}_program.py").read_text("utf-8") for name in ("transfer", "download")
+    )
+    own = second.partition("from __future__ import annotations\n")[2].splitlines(keepends=True)
+    return first + "".join(line for line in own if not line.startswith("from roles."))
+
+
+DOWNLOAD = f"exec python3 -ISB - \"$@\" <<'END_OF_PROGRAM'\n{program()}\nEND_OF_PROGRAM"
 
 
 def present(wishes: Wishes, token: str | None, observation: Observation) -> Decision:
