@@ -28,7 +28,7 @@ class Anatomy:
     def __str__(self) -> str:
         told = [self.architecture, f"{self.layers} layers"]
         if self.experts:
-            told.append(f"{self.experts} experts, {self.experts_used} used")
+            told.append(f"{self.experts} experts" + (f", {self.experts_used} used" if self.experts_used else ""))
         if mean := sum(self.expert_bytes) // max(sum(size > 0 for size in self.expert_bytes), 1):
             told.append(f"{mean / 1e6:.1f} MB of experts a layer")
         if self.attention_bytes:

@@ -13,6 +13,8 @@ from roles.benchmark import table as benchmark
 from roles.benchmark.observe import BENCHMARK
 from roles.gpu.classify import Nvidia
 from roles.machine import MACHINE
+from roles.model import header
+from roles.model.observe import MODEL
 from roles.observation import Observation, Unreadable
 from roles.overview import start
 from roles.overview.forecast import forecast
@@ -20,7 +22,7 @@ from roles.overview.operations import ahead
 from roles.overview.preflight import gpu, verdict
 from roles.service.observe import SERVICE, ServiceSeen
 from roles.service.reasons import options
-from roles.wishes import Wishes
+from roles.wishes import Anatomy, Wishes
 
 COLUMNS = ("Host", "Serves", "Machine", "A deploy would")
 _rows: dict[str, tuple[str, str, str]] = {}
@@ -48,6 +50,7 @@ def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
     told = options(service.unit or "")
     serves = [
         told.get("-m", "no model").rsplit("/", 1)[-1],
+        *(about(wishes, seen) if told.get("-m") == seen[MODEL].path else []),
         f"release {told.get('release', 'none')}",
         f"{service.shown('ActiveState') or 'no unit'}, {service.shown('NRestarts') or 0} restarts",
         benchmark.line(last) if last and last.stamp == service.running_stamp else "not measured",
@@ -60,8 +63,21 @@ def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
         f"memory now / peak / cap {memory(service)} MiB",
     ]
     refusal = ahead(wishes, seen, True, logger.info).refusal
+    wishes = header.informed(wishes, seen, None)  # what was fetched right now is kept
     would = [f"refuse it: {refusal}"] if refusal else [str(verdict(wishes, seen)), *forecast(wishes, True, seen)]
     return "\n".join(serves), "\n".join(machine), "\n".join(would)
+
+
+def about(wishes: Wishes, seen: Observation) -> list[str]:
+    """What the model is: from the header that is kept here, or from what the probe reads of the file itself."""
+    if wishes.model and (found := header.kept(wishes.model)):
+        return [str(found)]
+    model = seen[MODEL]
+    if not model.architecture:
+        return []
+    return [
+        str(Anatomy(model.architecture, model.layers or 0, model.experts or 0, 0, (), 0, model.trained_context or 0))
+    ]
 
 
 def vram(nvidia: Nvidia) -> str:
