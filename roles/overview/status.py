@@ -22,7 +22,7 @@ from roles.overview.operations import ahead
 from roles.overview.preflight import gpu, verdict
 from roles.service.observe import SERVICE, ServiceSeen
 from roles.service.reasons import options
-from roles.wishes import Anatomy, Wishes
+from roles.wishes import Wishes
 
 COLUMNS = ("Host", "Serves", "Machine", "A deploy would")
 _rows: dict[str, tuple[str, str, str]] = {}
@@ -73,11 +73,9 @@ def about(wishes: Wishes, seen: Observation) -> list[str]:
     if wishes.model and (found := header.kept(wishes.model)):
         return [str(found)]
     model = seen[MODEL]
-    if not model.architecture:
-        return []
-    return [
-        str(Anatomy(model.architecture, model.layers or 0, model.experts or 0, 0, (), 0, model.trained_context or 0))
-    ]
+    counted = {"layers": model.layers, "experts": model.experts, "tokens of trained context": model.trained_context}
+    told = [f"{number} {what}" for what, number in counted.items() if number]
+    return [", ".join([model.architecture, *told])] if model.architecture else []
 
 
 def vram(nvidia: Nvidia) -> str:

@@ -77,6 +77,8 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "file": {"kind": "file", "mode": 0o644, "uid": 1000, "size": 12_000_000_000, "mtime_ns": 1},
             "is_gguf": True,
             "architecture": "qwen3moe",
+            "layers": 48,
+            "experts": 128,
             "trained_context": 262144,
             "mla": False,
             "sidecar": None,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from roles.overview import status
+from roles.overview.status import row
 from roles.wishes import Anatomy
 from tests.unit import hosts
 
@@ -17,8 +17,7 @@ KNOWN = Anatomy("qwen3moe", 48, 128, 8, (150_000_000,) * 48, 900_000_000, 40_960
 
 def serves(hub: bool) -> list[str]:
     wanted = hosts.wishes(hosts.HUB_DATA) if hub else hosts.wishes()
-    seen = hosts.converged(wanted, model={"layers": 48, "experts": 128})
-    return status.row(wanted, seen)[0].splitlines()
+    return row(wanted, hosts.converged(wanted))[0].splitlines()
 
 
 def test_it_tells_what_the_header_tells_where_it_is_kept_and_else_what_the_host_reads(
