@@ -18,7 +18,7 @@ from roles.settings import Model
 from roles.wishes import Anatomy, ModelPin, PinnedFile, Wishes
 
 FIRST, MOST = 1 << 20, 256 << 20  # bytes: of the first request, and of the longest header that is believed
-PIECE = 1 << 20
+PIECE = 1 << 16
 
 
 class CannotRead(Exception):
@@ -89,18 +89,18 @@ def _fetch(file: PinnedFile, data: bytes, size: int, wanted: Model, token: str |
     """The first `size` bytes, of which `data` are there already. requests keeps the token from other hosts."""
     import requests
 
-    headers = {"Range": f"bytes={len(data)}-{size - 1}", "Accept-Encoding": "identity"}
-    if token:
-        headers["Authorization"] = f"Bearer {token}"
+    headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {token}"} if token else {})}
+    got = bytearray(data)  # outlives a connection that breaks off
 
     def ask() -> bytes:
-        with requests.get(file.url, headers=headers, timeout=hub.SECONDS, stream=True) as answer:
+        span = {"Range": f"bytes={len(got)}-{size - 1}"}
+        with requests.get(file.url, headers={**headers, **span}, timeout=hub.SECONDS, stream=True) as answer:
             answer.raise_for_status()
-            # A server that ignores the range begins anew; what is too much is not read.
-            got = bytearray(data if answer.status_code == 206 else b"")
+            if answer.status_code != 206:  # a server that ignores the range begins anew
+                got.clear()
             for piece in answer.iter_content(PIECE):
-                got += piece
-                if len(got) >= size:
+                got.extend(piece)
+                if len(got) >= size:  # what is too much is not read
                     break
             return bytes(got[:size])
 

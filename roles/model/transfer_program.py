@@ -94,7 +94,7 @@ class Part:
 class Answer:
     """The headers of curl's answers, redirects and all; the last one's are `status` and `headers`."""
 
-    def __init__(self, stream: Any) -> None:
+    def __init__(self, stream: Any, host: str) -> None:
         self.status, self.elsewhere = 0, False
         self.headers: dict[str, str] = {}
         while True:
@@ -108,8 +108,8 @@ class Answer:
             where = self.headers.get("location", "")
             if self.status // 100 != 1 and (self.status // 100 != 3 or not where):
                 return
-            # Behind an absolute redirect another host answers, by a signed link that may have expired.
-            self.elsewhere = self.elsewhere or "://" in where
+            # Another host answers by a signed link, which may have expired.
+            self.elsewhere = self.elsewhere or ("://" in where and where.split("/")[2] != host)
 
     def number(self, name: str) -> int | None:
         digits = self.headers.get(name, "").rpartition("/")[2]
@@ -159,7 +159,7 @@ def transfer(part: Part, file: dict[str, Any], job: dict[str, Any], secret: dict
             curl.stdin.write("\n".join(settings).encode() + b"\n")
             curl.stdin.close()
             stream: Any = curl.stdout  # a reader with a buffer, whatever its type says
-            answer = Answer(stream)
+            answer = Answer(stream, secret["urls"][file["number"]].split("/")[2])
             if answer.status:
                 judge(answer, part, file, job)
             while part.size < file["size"]:

@@ -8,9 +8,11 @@ from functools import partial
 from roles.benchmark import decide as benchmark
 from roles.browser import decide as browser
 from roles.llama_cpp import decide as llama_cpp
+from roles.model import collect
 from roles.model import decide as model
 from roles.observation import Observation
 from roles.operation import Decision
+from roles.overview.operations import naming
 from roles.packages import decide as packages
 from roles.service import decide as service
 from roles.wishes import Wishes
@@ -27,6 +29,7 @@ def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]
         "model": partial(model.present, wishes, None),
         "the service": partial(service.running, wishes),
         "benchmark": partial(benchmark.measured, wishes, lambda lines: None),
+        "the model": lambda seen: collect.collected(wishes, naming(seen), seen),
     }
     told: list[str] = []
     for role, decide in decisions.items():

@@ -39,7 +39,7 @@ SIZE = 1_700_000  # about, of the small model
 ROWS = [
     Row("nothing"),
     Row("dropped-again-and-again", [("drop", {"at": 600_000, "times": 4})], waste=1_500_000),
-    Row("slow-body", [("slow", {"rate": 800_000, "times": None})], says="/s, "),
+    Row("slow-body", [("slow", {"rate": 800_000, "times": None})], says="B/s, 0:0"),
     Row("stalled-for-a-while", [("stall", {"at": 700_000, "seconds": 3, "skip": 1})]),
     Row("too-many-requests", [("status", {"status": 429, "retry_after": "2", **HOSTS_OWN})]),
     Row(
@@ -99,7 +99,7 @@ def test_a_connection_that_drops_every_20_megabytes_brings_250(bench: Bench) -> 
     bench.right(repo, models.GEMMA_FILE)
     size = repo.commits[repo.branches["main"]][models.GEMMA_FILE].size
     assert bench.sent() < size * 1.1 + 13_000_000
-    assert re.search(rf"{models.GEMMA_FILE}: \d+ MB of 253 MB, \d+ %, \d+ MB/s, \d+:\d\d left", run.text)
+    assert re.search(rf"{models.GEMMA_FILE}: \d+ MB of 253 MB, \d+ %, ", run.text)
 
 
 def test_what_moves_under_main_is_not_followed_while_the_lock_holds(bench: Bench) -> None:

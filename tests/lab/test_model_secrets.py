@@ -20,7 +20,7 @@ MODES = ["-v", "-vv", "-vvv", "--debug", "--diff", "--json"]
 def named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     """The settings of a gated model; the token is where `hf auth login` leaves it, and in no environment."""
     store = bench.folder / "store"
-    store.mkdir()
+    store.mkdir(exist_ok=True)
     (store / "token").write_text(TOKEN)
     monkeypatch.setenv("HF_HOME", str(store))
     repo = bench.repo("secret", gated=True)
@@ -52,7 +52,9 @@ def test_token_and_link_are_in_no_output_no_process_and_no_file(bench: Bench, na
         # Put together over there: the search must not find itself.
         half = len(secret) // 2
         places = "/etc /home /opt /root /run /tmp /usr/local /var"
-        search = f"p={secret[:half]}; p=$p{secret[half:]}; grep -rlsFe $p {places}; journalctl --no-pager | grep -cF $p"
+        search = (
+            f"p={secret[:half]}; p=${{p}}{secret[half:]}; grep -rlsFe $p {places}; journalctl --no-pager | grep -cF $p"
+        )
         assert bench.host.sh(search, check=False, timeout=120).stdout.split() == ["0"], secret
         kept = [*bench.folder.glob("*.yml"), *Path(bench.lab.run_dir / "cache").rglob("*")]
         assert len(kept) > 3
