@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +26,7 @@ from tests.lab.hub.sample import sample_hub
 from tests.unit import hosts
 
 SMALL, LONG, TORN, TEXT = "small-F32.gguf", "long.gguf", "torn.gguf", "text.gguf"
+ROOT = Path(__file__).parents[2]
 TOKENS = 100_000  # a header of some 4 MB: three requests
 
 
@@ -220,3 +223,12 @@ def test_a_header_that_llama_cpp_would_not_read_is_told(tmp_path: Path, at: int,
 def test_compressed_attention_is_told(tmp_path: Path) -> None:
     data = small_gguf.write(tmp_path / "a.gguf", mla=True).read_bytes()
     assert gguf_header.anatomy([gguf_header.parsed(data, len(data))]).mla
+
+
+def test_a_run_that_needs_no_header_loads_nothing_for_one() -> None:
+    modules = ("requests", "huggingface_hub", "gguf", "numpy")
+    program = f"import sys, roles.overview; print([name for name in {modules!r} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "[]\n"
