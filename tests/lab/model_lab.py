@@ -87,21 +87,22 @@ def part_size(host: LabHost) -> int:
 
 
 def kill(bench: Bench, what: str, process: subprocess.Popen[str]) -> None:
-    """The controller, sshd's child on the host, curl, or the whole unit: at once."""
+    """The controller, sshd's child on the host, curl, or the whole unit, as soon as it is there."""
     if what == "controller":
         os.killpg(process.pid, signal.SIGKILL)
     elif what == "sshd":
-        bench.host.sh("pkill -KILL -u dev sshd", check=False)
+        bench.host.sh("until pkill -KILL -u dev sshd; do sleep 0.1; done")
     elif what == "curl":
-        bench.host.sh("pkill -KILL -u dev curl", check=False)
+        bench.host.sh("until pkill -KILL -u dev curl; do sleep 0.1; done")
     else:
-        as_dev(bench.host, "systemctl --user kill -s KILL paddock-download", check=False)
+        as_dev(bench.host, "until systemctl --user -q is-active paddock-download; do sleep 0.1; done")
+        as_dev(bench.host, "systemctl --user kill -s KILL paddock-download")
 
 
 def series(bench: Bench, what: str, points: int, rate: int, seed: int) -> tuple[int, int, int]:
     """One download of Gemma, killed at random points until it is there: bytes on the wire, kills, runs."""
     size = models.cached_gemma().stat().st_size
-    as_dev(bench.host, f"rm -rf {ROOT}/paddock--gemma-270m")
+    as_dev(bench.host, f"systemctl --user -q stop paddock-download; rm -rf {ROOT}/paddock--gemma-270m", False)
     bench.hub.reset()
     bench.hub.fault("slow", rate=rate, times=None)
     chance = random.Random(f"{what} {seed}")

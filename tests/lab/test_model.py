@@ -287,7 +287,8 @@ def test_models_that_nothing_refers_to_are_removed_beyond_those_that_are_kept(be
 def test_killed_anywhere_the_rerun_attaches_or_resumes(bench: Bench, what: str) -> None:
     size = models.cached_gemma().stat().st_size
     points = 10 if SOAK else 2
-    sent, kills, runs = series(bench, what, points, rate=5_000_000 if SOAK else 20_000_000, seed=1)
+    rate = 5_000_000 if SOAK else 20_000_000
+    sent, kills, runs = series(bench, what, points, rate, seed=1)
     print(f"{what}: {sent / size:.4f} times the file on the wire, {kills} kills, {runs} runs")
     assert kills == points
     assert sent <= size * 1.1 + kills * 1_000_000
