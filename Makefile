@@ -1,10 +1,11 @@
 # The verbs of this project. `make demo` and `make test` are the two that matter; both need root on a Debian-like machine.
-.PHONY: help setup docs lint check test soak bench bench-download demo demo-down
+.PHONY: help setup docs lint check test soak test-cuda bench bench-build bench-download demo demo-down update-pins
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
-# What does not hold for the bodies of functions that run under set -eu: a shebang, cd's own check, words to be split.
-NOT_HERE := SC2148,SC2164,SC2086,SC2016
+# What does not hold for the bodies of functions that run under set -eu: a shebang, cd's own check, words to be split,
+# variables that the caller sets.
+NOT_HERE := SC2148,SC2164,SC2086,SC2016,SC2154
 
 help:
 	@echo "make setup      the virtual environment"
@@ -12,9 +13,12 @@ help:
 	@echo "make demo-down  takes that host away"
 	@echo "make docs       the pages that are made from the code"
 	@echo "make check      lint, types, unit and plan tests; under a minute"
+	@echo "make update-pins INVENTORY=inventory/mine.py [DRY=1]    resolves refs and files anew, shows old -> new"
 	@echo "make soak       the property tests, with 10,000 examples each; downloads, killed 10 times each"
 	@echo "make bench      what a run costs on a host that is as wanted"
+	@echo "make bench-build  what a one-line update costs the compiler"
 	@echo "make bench-download  what a download costs beside curl and sha256sum"
+	@echo "make test-cuda  CUDA compiled whole by the role, an hour of CPU"
 	@echo "make test       all tests, on throwaway hosts of this machine"
 
 setup: .venv/installed
@@ -46,11 +50,20 @@ soak: setup
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 1800 tests/unit/test_settings_fuzz.py tests/unit/test_gpu_properties.py
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 3000 tests/lab/test_model.py -k killed
 
+test-cuda: setup
+	PADDOCK_CUDA=1 $(BIN)/pytest -s --timeout 7200 tests/lab/test_cuda.py
+
 bench: setup
 	$(BIN)/python -m benchmarks.converged
 
 bench-download: setup
 	$(BIN)/python -m benchmarks.download
+
+bench-build: setup
+	$(BIN)/python -m benchmarks.build
+
+update-pins: setup
+	$(BIN)/pyinfra -y $(if $(DRY),--dry) $(or $(INVENTORY),inventory/laptop.py) roles.overview.update_pins
 
 demo: setup
 	@$(BIN)/python -m tests.lab.demo

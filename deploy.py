@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from roles import overview
 from roles.benchmark.deploy import benchmark
 from roles.browser.deploy import browser
-from roles.llama_cpp.deploy import llama_cpp
+from roles.llama_cpp.deploy import llama_cpp, old_releases
 from roles.model.deploy import model
 from roles.packages.deploy import packages
 from roles.service.deploy import lingering, service
@@ -38,6 +38,8 @@ if wishes:
         model(wishes=wishes)
     if wanted.runs("service"):
         service(wishes=wishes)
+    if wanted.runs("llama_cpp"):
+        old_releases(wishes=wishes)  # after the service, which may still have referred to one
     if wanted.runs("benchmark"):
         benchmark(wishes=wishes)
     if wanted.runs("model"):

@@ -9,11 +9,15 @@ Made from roles/settings/records.py: `make docs` writes it anew.
 backend = "auto"  # what holds the layers: auto is cuda where there is an NVIDIA GPU and cpu otherwise
 llama_repo = "https://github.com/ggml-org/llama.cpp"  # git URL of the source
 llama_ref = "b10864"  # tag, branch or commit; resolved once and kept in the lock
+llama_patches = []  # patches to the source, applied in order; files, beside the inventory unless absolute
 llama_cmake_args = []  # further cmake arguments, without -D
+web_ui = "prebuilt"  # the page at the port: llama.cpp's own ready-made one where its tag has one, or built with npm
 cuda_architectures = "auto"  # CMAKE_CUDA_ARCHITECTURES; auto is that of each GPU present
-cuda_toolkit = "auto"  # folder of the CUDA toolkit; auto takes the newest that fits
+cuda_toolkit = "auto"  # auto: the newest on the host that fits; a folder; or wheel:13.2, NVIDIA's wheels, without root
 rpc_servers = []  # host:port of each ggml-rpc-server, for backend rpc
 build_time_max = "3h"  # a build that takes longer is killed, whole
+keep_releases = 3  # releases of llama.cpp that stay on the host, what serves included
+releases_disk_max = "10G"  # disk that they may take together; what serves and what would come back are never removed
 
 # model: Which GGUF is served, and where it comes from.
 
@@ -43,10 +47,14 @@ flash_attention = "auto"  # -fa
 jinja = True  # use the model's chat template
 threads = "auto"  # -t; auto is one per physical core
 fit = "auto"  # let llama.cpp fit the model to the device; auto is on while n_cpu_moe is auto
+load_mode = "auto"  # -lm: how the model's file gets into memory; auto is llama.cpp's own choice
+lazy_mode = "auto"  # --lazy-mode; auto is llama.cpp's own choice
+moe_cache_mib = 0  # --moe-cache-mib: VRAM for a cache of experts, MiB; 0 is off
 temperature = None  # default sampling temperature
 top_p = None  # default top-p
 top_k = None  # default top-k
 min_p = None  # default min-p
+server_args = []  # further arguments of llama-server, a word each; checked against the release's --help
 host = "127.0.0.1"  # address to listen on; beyond loopback only with api_key_file
 port = 8091  # port of the HTTP server
 api_key_file = None  # file on the host with an API key per line, mode 0600 and the host user's own

@@ -33,6 +33,7 @@ def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:
         "user": me.pw_name,
         "uid": os.getuid(),
         "home": me.pw_dir,
+        "machine": os.uname().machine,
         "os_id": release.get("ID", ""),
         "os_like": release.get("ID_LIKE", ""),
         "os_name": release.get("PRETTY_NAME", "unknown Linux"),
@@ -54,6 +55,7 @@ class HostSeen(Seen):
     user: str
     uid: int
     home: str
+    machine: str
     os_id: str
     os_like: str
     os_name: str
@@ -76,11 +78,16 @@ class HostSeen(Seen):
         return f"{self.home}/.local/share/paddock"
 
 
-# What building, downloading and waiting need; roles.packages knows which package brings each.
+# What building, downloading and waiting need; roles.distribution knows which package brings each.
 COMMANDS = ("git", "cmake", "ninja", "g++", "ccache", "curl")
 
 # Where distributions keep the certificates that https is checked with.
-BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",  # the one that newer releases of Fedora keep
+    "/etc/ssl/cert.pem",
+)
 
 HOST = Fragment("host", look_at_host, lambda _: {"commands": COMMANDS, "certificates": BUNDLES}, HostSeen)
 

@@ -154,9 +154,11 @@ def judge(base: str, unit: str) -> None:
         reasons = {"oom-kill": "it needed more memory than its cap", "timeout": "it ran longer than its time limit"}
         end(reasons.get(result, f"it was killed ({result})") + "; its log is " + base + ".log")
     if status != "0":
-        lines = [line.strip() for line in tail(base + ".log").splitlines() if line.strip()]
+        lines = [line.strip() for line in tail(base + ".log", 1 << 16).splitlines() if line.strip()]
         own = [line[9:] for line in lines if line.startswith("paddock: ")]
         told = [line for line in lines if re.search(r"\b(fatal|error)\s*((at|in) [^:]+)?:", line, re.I)]
+        for line in lines[:-1][-5:] if own else told[:5]:
+            print("  " + line)
         sentence = own[-1] if own else told[0] if told else lines[-1] if lines else "exit status " + status
         end(sentence + " (log: " + base + ".log)")
 

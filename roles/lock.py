@@ -1,7 +1,6 @@
 """The lock: what a tag, a branch or a file on the Hub was resolved to, in a YAML file beside the inventory.
 
-Later runs use it and ask nobody; whoever wants something newer deletes the entry. Written when a run begins to
-execute, never in a dry run.
+Later runs use it and ask nobody; `make update-pins` moves it. Written when a run begins to execute, never in a dry run.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 from pyinfra.api import Inventory
 
-HEADER = "# Written by Paddock: what each ref and file was resolved to. Delete an entry to have it resolved anew.\n"
+HEADER = "# Written by Paddock: what each ref and file was resolved to. `make update-pins` moves it.\n"
 
 
 T = TypeVar("T")
@@ -27,10 +26,11 @@ class LockError(Exception):
 class Lock:
     """Entries by kind and name. Missing file: empty."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, empty: bool = False) -> None:
+        """`empty`: as if the file had no entries, so that everything is resolved anew."""
         self.path = path
         self.changed = False
-        self._entries = self._read()
+        self._entries = {} if empty else self._read()
 
     def _read(self) -> dict[str, dict[str, Any]]:
         if not self.path.exists():
@@ -63,6 +63,17 @@ class Lock:
         self._entries.setdefault(kind, {})[name] = value
         self.changed = True
 
+    def update(self, other: Lock) -> list[str]:
+        """Take over another lock's entries; returns a line per entry that is new or another one, old -> new."""
+        told = []
+        for kind, entries in other._entries.items():
+            for name, value in entries.items():
+                old = self._entries.get(kind, {}).get(name)
+                if old != value:
+                    told.append(f"{kind} {name}: {_shown(old)} -> {_shown(value)}")
+                    self.put(kind, name, value)
+        return told
+
     def save(self) -> None:
         """Atomic; does nothing where nothing was resolved."""
         if not self.changed:
@@ -71,6 +82,17 @@ class Lock:
         draft.write_text(HEADER + yaml.safe_dump(self._entries, sort_keys=True), "utf-8")
         draft.replace(self.path)
         self.changed = False
+
+
+def _shown(value: Any) -> str:
+    """An entry in a few words: commits and digests by their beginning."""
+    if value is None:
+        return "none"
+    if isinstance(value, dict):
+        return " ".join(f"{name} {_shown(one)}" for name, one in value.items() if name != "url")
+    if isinstance(value, list):
+        return ", ".join(_shown(one) for one in value)
+    return str(value)[:12]
 
 
 def inventory_file(inventory: Inventory) -> Path | None:

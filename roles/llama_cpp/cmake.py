@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from roles.gpu.classify import Nvidia, classify
 from roles.gpu.observe import GPU
+from roles.host import HOST
 from roles.llama_cpp import cuda
 from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.observe import LLAMA_CPP
+from roles.llama_cpp.source import tag_number
 from roles.observation import Observation
 from roles.settings import LlamaCpp, Settings, cuda_refuses
+from roles.wishes import Wishes
 
 TARGETS = ("llama-server", "llama-bench", "llama-fit-params")
 
@@ -21,7 +22,6 @@ ALWAYS = (
     "CMAKE_INSTALL_RPATH=$ORIGIN/../lib",
     "LLAMA_BUILD_TESTS=OFF",
     "LLAMA_BUILD_EXAMPLES=OFF",
-    "LLAMA_BUILD_UI=OFF",
     "LLAMA_USE_PREBUILT_UI=OFF",
     "LLAMA_OPENSSL=OFF",
 )
@@ -44,13 +44,14 @@ def targets(wanted: LlamaCpp) -> tuple[str, ...]:
     return (*TARGETS, "ggml-rpc-server") if wanted.backend == "rpc" else TARGETS
 
 
-def arguments(settings: Settings, commit: str, observation: Observation) -> tuple[str, ...]:
+def arguments(wishes: Wishes, observation: Observation) -> tuple[str, ...]:
     """Every -D of the build, without the -D. Raises CannotBuild."""
-    wanted, seen = settings.llama_cpp, observation[LLAMA_CPP]
-    chosen = [*ALWAYS, f"LLAMA_BUILD_COMMIT={commit[:9]}"]
-    # Only a tag of that form tells the number; a shallow clone would call every build 1.
-    if number := re.fullmatch(r"b(\d+)", wanted.llama_ref):
-        chosen.append(f"LLAMA_BUILD_NUMBER={number[1]}")
+    wanted, seen = wishes.settings.llama_cpp, observation[LLAMA_CPP]
+    # A patched build says so: its commit alone would not be the truth.
+    commit = wishes.commit[:9] + ("-patched" if wishes.patches else "")
+    chosen = [*ALWAYS, f"LLAMA_BUILD_COMMIT={commit}", f"LLAMA_BUILD_UI={'ON' if wanted.web_ui == 'build' else 'OFF'}"]
+    if number := tag_number(wanted.llama_ref):
+        chosen.append(f"LLAMA_BUILD_NUMBER={number}")
     if seen.compiler:
         # cmake would look for c++ first, which may be another one.
         chosen += [f"CMAKE_C_COMPILER={seen.compiler[:-3]}gcc", f"CMAKE_CXX_COMPILER={seen.compiler}"]
@@ -58,23 +59,30 @@ def arguments(settings: Settings, commit: str, observation: Observation) -> tupl
     if kind == "rpc":
         chosen.append("GGML_RPC=ON")
     if kind == "cuda":
-        chosen += _cuda(settings, observation)
+        chosen += _cuda(wishes.settings, observation)
     return (*chosen, *wanted.llama_cmake_args)
 
 
 def _cuda(settings: Settings, observation: Observation) -> list[str]:
-    wanted, seen, nvidia = settings.llama_cpp, observation[LLAMA_CPP], classify(observation[GPU])
+    wanted, seen, nvidia, host = (
+        settings.llama_cpp,
+        observation[LLAMA_CPP],
+        classify(observation[GPU]),
+        observation[HOST],
+    )
     if problem := cuda_refuses(settings.service):
         raise CannotBuild(problem)
-    tools = cuda.toolkit(wanted.cuda_toolkit, nvidia, seen)
+    tools = cuda.toolkit(wanted.cuda_toolkit, nvidia, seen, host)
     chosen = [
         "GGML_CUDA=ON",
+        # Where no driver is installed, libcuda.so.1 is missing to the linker; whether it loads is proved afterwards.
+        "CMAKE_EXE_LINKER_FLAGS=-Wl,--allow-shlib-undefined",
         f"CMAKE_CUDA_COMPILER={tools.nvcc}",
         f"CUDAToolkit_ROOT={tools.root}",
         f"CMAKE_CUDA_ARCHITECTURES={cuda.architectures(wanted.cuda_architectures, nvidia)}",
     ]
     if seen.compilers and tools.version != cuda.NOT_YET:
-        chosen.append(f"CMAKE_CUDA_HOST_COMPILER={cuda.host_compiler(tools, seen)}")
+        chosen.append(f"CMAKE_CUDA_HOST_COMPILER={cuda.host_compiler(tools, seen, host)}")
     if settings.service.needs_all_quants:
         chosen.append("GGML_CUDA_FA_ALL_QUANTS=ON")
     return chosen

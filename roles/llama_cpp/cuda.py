@@ -6,17 +6,23 @@ Maxwell, Pascal and Volta in CUDA 13 and of everything before Turing in driver 5
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
+from roles import distribution
 from roles.gpu.classify import Gpu, Nvidia
+from roles.host import HostSeen
 from roles.llama_cpp.observe import LlamaCppSeen
+from roles.wishes import ToolkitPin
 
-NOT_YET = "0.0"  # the version of what the packages role is about to install
+NOT_YET = "0.0"  # the version of what another operation is about to install
 MINIMUM_DRIVER = {13: 580, 12: 525, 11: 450}  # by major version of the toolkit
 # By compute capability: its own line, or else that of the nearest one below it.
 FIRST_TOOLKIT = {12.1: (12, 9), 12.0: (12, 8), 10.3: (12, 9), 10.0: (12, 8), 8.9: (11, 8), 8.0: (11, 0)}
 MAXWELL = 5.0
 TURING = 7.5
+# Wheels before 13.2 declare rsqrt and others unlike glibc 2.41 does (llama.cpp#19100); seen with 13.0 and 13.1.
+CLASHING_WHEELS, CLASHING_LIBC = (13, 2), (2, 41)
 
 
 class CannotBuild(Exception):
@@ -40,25 +46,44 @@ class Toolkit:
         return tuple(int(part) for part in self.version.split("."))
 
 
-def toolkit(named: str, nvidia: Nvidia, seen: LlamaCppSeen) -> Toolkit:
+def toolkit(named: str, nvidia: Nvidia, seen: LlamaCppSeen, host: HostSeen) -> Toolkit:
     """The newest one that fits every card and the driver, or the one that is named. Raises CannotBuild."""
     found = [Toolkit(nvcc, one.version, one.gcc_max) for nvcc, one in seen.toolkits.items()]
     if named != "auto":
         found = [one for one in found if one.nvcc == seen.named_toolkit]
     if not found:
-        where = "none was found" if named == "auto" else f"{named} has no bin/nvcc"
-        raise CannotBuild(
-            f"a CUDA toolkit is needed and {where}; install NVIDIA's cuda-toolkit for this distribution,"
-            " or set cuda_toolkit to the folder of yours, or backend='cpu'"
-        )
+        raise CannotBuild(_none_found(named, nvidia, host))
     problems: list[str] = []
     for one in sorted(found, key=lambda one: one.number, reverse=True):
-        why = [unsupported(one, gpu, nvidia.driver) for gpu in nvidia.gpus]
-        told = [problem for problem in why if problem]
+        told = misfits(one, nvidia)
         if not told or one.version == NOT_YET:
             return one
         problems += told
-    raise CannotBuild(f"no CUDA toolkit on this host fits: {'; '.join(dict.fromkeys(problems))}; install one that does")
+    raise CannotBuild(
+        f"no CUDA toolkit on this host fits: {'; '.join(dict.fromkeys(problems))}. {_remedy(nvidia, host)}"
+    )
+
+
+def _none_found(named: str, nvidia: Nvidia, host: HostSeen) -> str:
+    if named == "auto":
+        return f"a CUDA toolkit is needed and none was found. {_remedy(nvidia, host)}"
+    if named.startswith("wheel:"):
+        return f"cuda_toolkit={named!r} is not on this host yet; run the llama_cpp role"
+    return f"a CUDA toolkit is needed and {named} has no bin/nvcc. {_remedy(nvidia, host)}"
+
+
+def _remedy(nvidia: Nvidia, host: HostSeen) -> str:
+    """What to do for a toolkit that fits. Wheels begin at CUDA 13, which an older driver or card cannot have."""
+    wheel = Toolkit("", "13.2")
+    hint = "" if misfits(wheel, nvidia) else ", or set cuda_toolkit='wheel:13.2' (needs no root)"
+    advice = distribution.toolkit_advice(host)
+    return f"{advice[0].upper()}{advice[1:]}{hint}, or backend='cpu'"
+
+
+def misfits(toolkit: Toolkit, nvidia: Nvidia) -> list[str]:
+    """Why a toolkit does not do for the cards and the driver; nothing where it does."""
+    told = [unsupported(toolkit, gpu, nvidia.driver) for gpu in nvidia.gpus]
+    return [problem for problem in told if problem]
 
 
 def unsupported(toolkit: Toolkit, gpu: Gpu, driver: str | None) -> str | None:
@@ -79,6 +104,20 @@ def unsupported(toolkit: Toolkit, gpu: Gpu, driver: str | None) -> str | None:
     return None
 
 
+def unfit_wheels(pin: ToolkitPin, nvidia: Nvidia, seen: LlamaCppSeen, host: HostSeen) -> str | None:
+    """Why NVIDIA's wheels of that version will not do on this host; None where they will. Asked before they come."""
+    name, toolkit = f"cuda_toolkit='wheel:{pin.version}'", Toolkit("", pin.version)
+    if host.machine != "x86_64":
+        return f"{name} is for x86_64 hosts, and this one is {host.machine}; {distribution.toolkit_advice(host)}"
+    libc = tuple(int(part) for part in re.findall(r"\d+", seen.libc)[:2])
+    if toolkit.number < CLASHING_WHEELS and libc >= CLASHING_LIBC:
+        return (
+            f"{name}: its headers clash with {seen.libc}, which declares the same functions otherwise"
+            " (llama.cpp#19100); take wheel:13.2"
+        )
+    return next(iter(misfits(toolkit, nvidia)), None)
+
+
 def dropped(gpu: Gpu, driver: str | None) -> str | None:
     """Driver 590 supports Turing and newer alone."""
     if driver and gpu.compute_cap and int(driver.split(".")[0]) >= 590 and float(gpu.compute_cap) < TURING:
@@ -89,7 +128,7 @@ def dropped(gpu: Gpu, driver: str | None) -> str | None:
     return None
 
 
-def host_compiler(tools: Toolkit, seen: LlamaCppSeen) -> str:
+def host_compiler(tools: Toolkit, seen: LlamaCppSeen, host: HostSeen) -> str:
     """The newest installed g++ that the toolkit allows. Raises CannotBuild."""
     allowed = {
         path: version
@@ -97,9 +136,10 @@ def host_compiler(tools: Toolkit, seen: LlamaCppSeen) -> str:
         if tools.gcc_max is None or int(version.split(".")[0]) <= tools.gcc_max
     }
     if not allowed:
+        package = distribution.compiler(host, tools.gcc_max or 0) or f"a g++ {tools.gcc_max} or older"
         raise CannotBuild(
             f"CUDA {tools.version} allows g++ up to {tools.gcc_max}, here is {' and '.join(seen.compilers.values())};"
-            f" install g++-{tools.gcc_max} (Arch: gcc{tools.gcc_max})"
+            f" install {package}"
         )
     return max(allowed, key=lambda path: (int(allowed[path].split(".")[0]), path.endswith("/g++")))
 

@@ -1,11 +1,10 @@
-"""Which release of llama.cpp the host needs, and whether it must be built."""
+"""Whether a host's toolkit and release of llama.cpp must be made, and which old releases go."""
 
 from __future__ import annotations
 
-import hashlib
+import base64
 import json
-import re
-from dataclasses import dataclass
+import shlex
 from pathlib import Path
 
 from roles import job
@@ -14,61 +13,62 @@ from roles.gpu.observe import GPU
 from roles.host import HOST
 from roles.job import Job
 from roles.llama_cpp import cmake, cuda
-from roles.llama_cpp.observe import LLAMA_CPP
+from roles.llama_cpp.observe import LLAMA_CPP, Shelved, ToolkitSeen
+from roles.llama_cpp.release import Release, wanted_release
+from roles.llama_cpp.source import without_page
 from roles.observation import Observation
 from roles.operation import Decision, Step
-from roles.settings import seconds
-from roles.wishes import Wishes
+from roles.remote import Script
+from roles.settings import seconds, size_in_bytes
+from roles.wishes import ToolkitPin, Wishes
 
-RECIPE = 1  # raise it when the build script changes what it produces
 DISK_NEEDED = {"cuda": 6 << 30}  # bytes: source, build and release
 DISK_NEEDED_ELSE = 3 << 30
 # Minutes of one core: measured on two cores with gcc 12, the CUDA backend for one architecture.
-CPU_MINUTES, CUDA_MINUTES = 14, 54
-UNKNOWN = "known after packages"
-BUILD = (Path(__file__).parent / "build.sh").read_text("utf-8")
-# What ggml's kernels are chosen by. The others (pti, md_clear, ...) come and go with kernels and microcode.
-INSTRUCTIONS = re.compile(r"s?sse\w*|avx\w*|fma|f16c|bmi[12]|amx_\w+|asimd\w*|sve\w*|i8mm|s[mv]e\w*|bf16")
+CPU_MINUTES, CUDA_MINUTES, ALL_QUANTS_MINUTES = 14, 54, 150
+TOOLKIT_SECONDS, TOOLKIT_MEMORY = 3600, 2 << 30
+HERE = Path(__file__).parent
+BUILD = "".join((HERE / f"{name}.sh").read_text("utf-8") for name in ("source", "compile", "accept", "build"))
+TOOLKIT = (HERE / "toolkit.sh").read_text("utf-8")
+COLLECT = (HERE / "collect.sh").read_text("utf-8")
+TINY_MODEL = HERE / "acceptance.gguf.gz"
 
 
-@dataclass(frozen=True)
-class Release:
-    """A build of llama.cpp. The key is made of everything that changes the binary; it names the folder."""
-
-    key: str
-    stamp: dict[str, object]
-    arguments: tuple[str, ...]
-
-    def folder(self, data_dir: str) -> str:
-        return f"{data_dir}/releases/{self.key}"
+def variables(**values: str) -> str:
+    """The values that a script wants, as assignments ahead of it."""
+    return "".join(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
-def wanted_release(wishes: Wishes, observation: Observation) -> Release:
-    """Raises CannotBuild. Before compiler and toolkit are installed the key is UNKNOWN."""
-    wanted, seen, nvidia = wishes.settings.llama_cpp, observation[LLAMA_CPP], classify(observation[GPU])
-    if seen.compiler is None:
-        raise cuda.CannotBuild("no g++ to build llama.cpp with; run the packages role first")
-    arguments = cmake.arguments(wishes.settings, wishes.commit, observation)
-    version = seen.compilers[seen.compiler]
-    stamp: dict[str, object] = {
-        "commit": wishes.commit,
-        "arguments": list(arguments),
-        "targets": list(cmake.targets(wanted)),
-        "backend": cmake.backend(wanted, nvidia),
-        "compiler": version.split(".")[0],
-        "libc": seen.libc,
-        "recipe": RECIPE,
-    }
-    if stamp["backend"] == "cuda":
-        stamp["toolkit"] = cuda.toolkit(wanted.cuda_toolkit, nvidia, seen).version
-    # A native build is for this processor; where the inventory turned that off, the processor does not matter.
-    if "GGML_NATIVE=OFF" not in arguments:
-        flags = [flag for flag in seen.cpu_flags if INSTRUCTIONS.fullmatch(flag)]
-        stamp["cpu"] = hashlib.sha256(" ".join(flags).encode()).hexdigest()[:12]
-    if cuda.NOT_YET in (version, stamp.get("toolkit")):
-        return Release(UNKNOWN, stamp, arguments)
-    digest = hashlib.sha256(json.dumps(stamp, sort_keys=True).encode()).hexdigest()
-    return Release(f"{wishes.commit[:9]}-{digest[:8]}", stamp, arguments)
+def toolkit_there(wishes: Wishes, observation: Observation) -> Decision:
+    """NVIDIA's wheels are unpacked on the host, where the inventory asks for them and a CUDA build is wanted."""
+    host, seen, nvidia, pin = observation[HOST], observation[LLAMA_CPP], classify(observation[GPU]), wishes.toolkit
+    try:
+        needed = pin is not None and cmake.backend(wishes.settings.llama_cpp, nvidia) == "cuda"
+    except cuda.CannotBuild as error:
+        return Decision(observation, refusal=str(error))
+    if pin is None or not needed or seen.named_toolkit in seen.toolkits:
+        return Decision(observation)
+    if problem := cuda.unfit_wheels(pin, nvidia, seen, host):
+        return Decision(observation, refusal=problem)
+    if seen.compiler is None or not host.commands.get("curl"):
+        return Decision(
+            observation, refusal="no g++ or no curl to put NVIDIA's toolkit together; run the packages role"
+        )
+    install = _toolkit_job(pin, host.home, seen.compiler)
+    nvcc = seen.named_toolkit or ""
+    return Decision(
+        observation.replace(LLAMA_CPP, toolkits={**seen.toolkits, nvcc: ToolkitSeen(version=cuda.NOT_YET)}),
+        reasons=(
+            f"install NVIDIA's CUDA toolkit {pin.version} from its wheels, for this user alone (about 0.6 GB to come)",
+        ),
+        steps=(Step(f"install CUDA {pin.version}", job.follow(install), goes_on=job.goes_on(install)),),
+    )
+
+
+def _toolkit_job(pin: ToolkitPin, home: str, compiler: str) -> Job:
+    wheels = "\n".join(f"{wheel.name} {wheel.version} {wheel.sha256} {wheel.url}" for wheel in pin.wheels)
+    given = variables(folder=pin.folder.replace("~", home, 1), compiler=f"{compiler[:-3]}gcc", wheels=wheels)
+    return Job("toolkit", f"CUDA {pin.version}", given + TOOLKIT, (), TOOLKIT_SECONDS, TOOLKIT_MEMORY)
 
 
 def built(wishes: Wishes, observation: Observation) -> Decision:
@@ -80,27 +80,60 @@ def built(wishes: Wishes, observation: Observation) -> Decision:
         return Decision(observation, refusal=str(error))
     if release.key in seen.releases:
         return Decision(observation)
-    limit = seconds(wanted.build_time_max)
     build = Job(
         name="build",
         title="llama.cpp",
-        text=BUILD,
-        args=(
-            wanted.llama_repo,
-            wishes.commit,
-            release.key,
-            json.dumps(release.stamp),
-            " ".join(cmake.targets(wanted)),
-            *(f"-D{argument}" for argument in release.arguments),
-        ),
-        seconds=limit,
+        text=_given(wishes, release, observation) + BUILD,
+        args=tuple(f"-D{argument}" for argument in release.arguments),
+        seconds=seconds(wanted.build_time_max),
         memory=host.memory_total * 8 // 10,
     )
-    after = observation.replace(LLAMA_CPP, releases={**seen.releases, release.key: release.stamp})
+    newest = max((one.built_ns for one in seen.shelf.values()), default=0) + 1
+    after = observation.replace(
+        LLAMA_CPP,
+        releases={**seen.releases, release.key: release.stamp},
+        shelf={**seen.shelf, release.key: Shelved(size=0, built_ns=newest)},
+        in_use=(*seen.in_use, release.key),
+    )
+    why = [_why(wishes, release, seen.releases)]
+    if release.argument("GGML_CUDA_FA_ALL_QUANTS") == "ON":
+        why.append("most of it for the FlashAttention kernels that this pair of cache types needs")
+    if told := without_page(wishes.settings, wishes.ui):
+        why.append(told)
+    why.append(f"about {minutes(release, host.cpus)} min")
     return Decision(
         after,
-        reasons=(f"{_why(wishes, release, seen.releases)}; about {minutes(release, host.cpus)} min",),
+        reasons=("; ".join(why),),
         steps=(Step(f"build llama.cpp {wishes.commit[:9]}", job.follow(build), goes_on=job.goes_on(build)),),
+    )
+
+
+def _given(wishes: Wishes, release: Release, observation: Observation) -> str:
+    """The variables of the build script."""
+    service, build, gpus = wishes.settings.service, wishes.settings.llama_cpp, classify(observation[GPU]).gpus
+    patches = [
+        f"{patch.name.split()[0]} {base64.b64encode(patch.text.encode()).decode()}\n" for patch in wishes.patches
+    ]
+    return variables(
+        repository=build.llama_repo,
+        commit=wishes.commit,
+        patches="".join(patches),
+        page_url=wishes.ui.url if wishes.ui else "",
+        page_sha256=wishes.ui.sha256 if wishes.ui else "",
+        web_ui=build.web_ui,
+        key=release.key,
+        stamp=json.dumps(release.stamp),
+        targets=" ".join(cmake.targets(build)),
+        backend=str(release.stamp["backend"]),
+        devices=str(max(len(gpus), 1)),
+        type_k=service.cache_type_k,
+        type_v=service.cache_type_v,
+        flash=service.flash_attention,
+        model=base64.b64encode(TINY_MODEL.read_bytes()).decode(),
+        nvcc=release.argument("CMAKE_CUDA_COMPILER"),
+        cuda_root=release.argument("CUDAToolkit_ROOT"),
+        host_compiler=release.argument("CMAKE_CUDA_HOST_COMPILER"),
+        architectures=release.argument("CMAKE_CUDA_ARCHITECTURES"),
     )
 
 
@@ -111,8 +144,10 @@ def disk_needed(release: Release) -> int:
 
 def minutes(release: Release, cpus: int) -> int:
     """How long a build takes on that many cores without a warm compiler cache: the order of size."""
-    cuda_too = CUDA_MINUTES if release.stamp["backend"] == "cuda" else 0
-    return max(1, (CPU_MINUTES + cuda_too) // max(cpus, 1))
+    total = CPU_MINUTES + (CUDA_MINUTES if release.stamp["backend"] == "cuda" else 0)
+    if release.argument("GGML_CUDA_FA_ALL_QUANTS") == "ON":
+        total += ALL_QUANTS_MINUTES
+    return max(1, total // max(cpus, 1))
 
 
 def _why(wishes: Wishes, release: Release, releases: dict[str, dict[str, object]]) -> str:
@@ -125,8 +160,34 @@ def _why(wishes: Wishes, release: Release, releases: dict[str, dict[str, object]
         releases.values(), key=lambda old: sum(old.get(name) == value for name, value in release.stamp.items())
     )
     told = []
-    for name, value in release.stamp.items():
-        if nearest.get(name) != value:
-            short = isinstance(value, str) and len(value) <= 20 and name != "cpu"  # a digest
-            told.append(f"{name} {nearest.get(name, 'none')} -> {value}" if short else f"other {name}")
+    for name in {**release.stamp, **nearest}:
+        old, value = nearest.get(name, "none"), release.stamp.get(name, "none")
+        if old != value:
+            # Digests and lists are named, not shown.
+            short = all(isinstance(one, str) and len(one) <= 20 for one in (old, value)) and name != "cpu"
+            told.append(f"{name} {old} -> {value}" if short else f"other {name}")
     return f"{what}: {', '.join(told)}"
+
+
+def collected(wishes: Wishes, observation: Observation) -> Decision:
+    """Old releases beyond `keep_releases` and `releases_disk_max` are gone; what is in use stays, whatever it takes."""
+    seen, wanted = observation[LLAMA_CPP], wishes.settings.llama_cpp
+    kept, size, gone = 0, 0, []
+    newest_first = sorted(seen.shelf, key=lambda key: (key in seen.in_use, seen.shelf[key].built_ns), reverse=True)
+    for key in newest_first:
+        size += seen.shelf[key].size
+        kept += 1
+        if key not in seen.in_use and (kept > wanted.keep_releases or size > size_in_bytes(wanted.releases_disk_max)):
+            gone.append(key)
+            kept, size = kept - 1, size - seen.shelf[key].size
+    if not gone:
+        return Decision(observation)
+    many = f"{len(gone)} old releases" if len(gone) > 1 else "an old release"
+    freed = sum(seen.shelf[key].size for key in gone)
+    left = {key: seen.shelf[key] for key in seen.shelf if key not in gone}
+    releases = {key: stamp for key, stamp in seen.releases.items() if key not in gone}
+    return Decision(
+        observation.replace(LLAMA_CPP, shelf=left, releases=releases),
+        reasons=(f"remove {many} of llama.cpp ({freed / 1e6:.0f} MB): {', '.join(gone)}",),
+        steps=(Step("remove old releases", Script(COLLECT, tuple(gone))),),
+    )

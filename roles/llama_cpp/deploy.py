@@ -8,4 +8,10 @@ from roles.wishes import Wishes
 
 @deploy("llama.cpp")
 def llama_cpp(wishes: Wishes) -> None:
+    operations.toolkit_there(name="Install the CUDA toolkit", wishes=wishes)
     operations.built(name="Build the pinned release", wishes=wishes)
+
+
+@deploy("llama.cpp")
+def old_releases(wishes: Wishes) -> None:
+    operations.collected(name="Remove old releases", wishes=wishes)

@@ -15,24 +15,41 @@ def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
     import re
 
     folder = os.path.expanduser("~/.local/share/paddock/releases")
-    releases = {}
+    releases, options, shelf = {}, {}, {}
     for name in entries(folder):
         try:
             stamp = json.loads(read(os.path.join(folder, name, "stamp.json")) or "null")
         except ValueError:
             continue
+        if name.startswith(".") or not isinstance(stamp, dict):
+            continue
         # Whole by names, sizes and modes: what somebody removed or cut would be missed at the next start only.
         whole = bool(sizes := read(os.path.join(folder, name, "sizes")))
+        written = node(os.path.join(folder, name, "stamp.json"))
+        shelf[name] = {"size": 0, "built_ns": written["mtime_ns"] if written else 0}
         for line in (sizes or "").splitlines():
             size, mode, file = [*line.split(" ", 2), "", ""][:3]
+            shelf[name]["size"] += int(size) if size.isdigit() else 0
             at = node(os.path.join(folder, name, file)) or {"size": None, "mode": 0}
             whole = whole and (str(at["size"]), f"{at['mode']:o}") == (size, mode)
-        if not isinstance(stamp, dict) or not whole or name.startswith("."):
+        options[name] = (read(os.path.join(folder, name, "flags.txt")) or "").split()
+        if not whole or not options[name]:
             continue
         # And by the system's own libraries, which an upgrade of the distribution may have taken away.
         linked = run(["ldd", os.path.join(folder, name, "bin", "llama-server")])
         if not linked or "not found" not in linked["out"]:
             releases[name] = stamp
+    # What somebody refers to stays: any unit of this user's, what would come back, and what runs.
+    units = os.path.expanduser("~/.config/systemd/user")
+    paths = [units + "/" + name for name in entries(units)]
+    paths += [path + "/" + name for path in paths if path.endswith(".d") for name in entries(path)]
+    texts = [read(path) or "" for path in [*paths, os.path.expanduser("~/.local/share/paddock/last-good")]]
+    for process in entries("/proc") if shelf else []:
+        try:
+            texts.append(os.readlink("/proc/" + process + "/exe"))
+        except OSError:
+            continue
+    in_use = [name for name in shelf if any("/releases/" + name + "/" in text for text in texts)]
     compilers = {}
     for name in ["g++", *sorted({name for name in entries("/usr/bin") if re.fullmatch(r"g\+\+-\d+", name)})]:
         path = find_command(name)
@@ -64,6 +81,9 @@ def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
     flags = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", read("/proc/cpuinfo", 1 << 16) or "", re.M)
     return {
         "releases": releases,
+        "options": {name: options[name] for name in releases},
+        "shelf": shelf,
+        "in_use": in_use,
         "compilers": compilers,
         "libc": (libc or {}).get("out", "").strip(),
         "cpu_flags": sorted((flags.group(1) if flags else "").split()),
@@ -79,11 +99,22 @@ class ToolkitSeen(Seen):
     gcc_max: int | None = None
 
 
+class Shelved(Seen):
+    """A release as it lies there, whole or not: its size in bytes, and when it was finished."""
+
+    size: int
+    built_ns: int
+
+
 class LlamaCppSeen(Seen):
-    """`releases`: their stamps by key. `compilers`: version by path of g++. `toolkits`: by path of nvcc;
-    `named_toolkit`: the path of the one that the inventory names, links followed."""
+    """`releases`: the stamps of those that are whole, by key; `options`: what their `--help` knows;
+    `shelf`: all that lie there; `in_use`: those that a unit, the last good or a process refers to. `compilers`:
+    version by path of g++. `toolkits`: by path of nvcc; `named_toolkit`: the one that the inventory names."""
 
     releases: dict[str, dict[str, Any]]
+    options: dict[str, tuple[str, ...]]
+    shelf: dict[str, Shelved]
+    in_use: tuple[str, ...]
     compilers: dict[str, str]
     libc: str
     cpu_flags: tuple[str, ...]
@@ -98,7 +129,8 @@ class LlamaCppSeen(Seen):
 
 def ask_for_llama_cpp(wishes: Any) -> dict[str, Any]:
     wanted = wishes.settings.llama_cpp
-    return {"cuda": wanted.backend in ("auto", "cuda"), "toolkit": wanted.cuda_toolkit}
+    toolkit = wishes.toolkit.folder if wishes.toolkit else wanted.cuda_toolkit
+    return {"cuda": wanted.backend in ("auto", "cuda"), "toolkit": toolkit}
 
 
 LLAMA_CPP = Fragment("llama_cpp", look_at_llama_cpp, ask_for_llama_cpp, LlamaCppSeen)

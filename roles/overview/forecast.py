@@ -21,19 +21,21 @@ from roles.wishes import Wishes
 def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]:
     """The reasons of every role, in deploy.py's order; the last is a refusal where there is one."""
     wanted = wishes.settings
-    decisions: dict[str, Callable[[Observation], Decision]] = {
-        "packages": partial(packages.installed, wanted.llama_cpp, has_password),
-        "browser": partial(browser.policy_set, wanted.browser, has_password),
-        "service": partial(service.lingering, has_password),
-        "llama_cpp": partial(llama_cpp.built, wishes),
-        "model": partial(model.present, wishes, None),
-        "the service": partial(service.running, wishes),
-        "benchmark": partial(benchmark.measured, wishes, lambda lines: None),
-        "the model": lambda seen: collect.collected(wishes, naming(seen), seen),
-    }
+    decisions: list[tuple[str, Callable[[Observation], Decision]]] = [
+        ("packages", partial(packages.installed, wanted.llama_cpp, has_password)),
+        ("browser", partial(browser.policy_set, wanted.browser, has_password)),
+        ("service", partial(service.lingering, has_password)),
+        ("llama_cpp", partial(llama_cpp.toolkit_there, wishes)),
+        ("llama_cpp", partial(llama_cpp.built, wishes)),
+        ("model", partial(model.present, wishes, None)),
+        ("service", partial(service.running, wishes)),
+        ("llama_cpp", partial(llama_cpp.collected, wishes)),
+        ("benchmark", partial(benchmark.measured, wishes, lambda lines: None)),
+        ("model", lambda seen: collect.collected(wishes, naming(seen), seen)),
+    ]
     told: list[str] = []
-    for role, decide in decisions.items():
-        if not wanted.runs(role.removeprefix("the ")):
+    for role, decide in decisions:
+        if not wanted.runs(role):
             continue
         decision = decide(seen)
         told += decision.reasons

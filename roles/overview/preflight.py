@@ -9,8 +9,9 @@ from roles.gpu.classify import Nvidia, classify
 from roles.gpu.observe import GPU
 from roles.host import HOST
 from roles.llama_cpp import cuda
-from roles.llama_cpp.decide import disk_needed, wanted_release
+from roles.llama_cpp.decide import disk_needed, toolkit_there
 from roles.llama_cpp.observe import LLAMA_CPP
+from roles.llama_cpp.release import wanted_release
 from roles.machine import CACHE, DATA, MACHINE, MODELS
 from roles.model.decide import holds, known, lacking, unfit_path
 from roles.model.observe import MODEL
@@ -22,7 +23,8 @@ from roles.packages import decide as packages
 from roles.service import decide as service_decisions
 from roles.service import reasons
 from roles.service.observe import SERVICE
-from roles.service.unit import memory_max
+from roles.service.options import LacksOption
+from roles.service.unit import memory_max, wanted_unit
 from roles.wishes import Wishes
 
 DISK_MARGIN = 1 << 30  # bytes left free beside release and model
@@ -94,17 +96,22 @@ def _driver(wishes: Wishes, seen: Observation) -> str | None:
 def _build(wishes: Wishes, seen: Observation) -> str | None:
     """Whether toolkit, card, driver and compiler go together once the packages are there."""
     try:
-        wanted_release(wishes, with_packages(wishes, seen))
+        wanted_release(wishes, prepared(wishes, seen))
     except cuda.CannotBuild as error:
         return str(error)
     return None
 
 
-def with_packages(wishes: Wishes, seen: Observation) -> Observation:
-    """The host once the packages role has run, where it will and may."""
-    if not wishes.settings.runs("packages"):
-        return seen
-    return packages.installed(wishes.settings.llama_cpp, True, seen).after
+def prepared(wishes: Wishes, seen: Observation) -> Observation:
+    """The host once packages and CUDA toolkit are installed, where this run will and may. Raises CannotBuild."""
+    if wishes.settings.runs("packages"):
+        seen = packages.installed(wishes.settings.llama_cpp, True, seen).after
+    if wishes.settings.runs("llama_cpp"):
+        decision = toolkit_there(wishes, seen)
+        if decision.refusal:
+            raise cuda.CannotBuild(decision.refusal)
+        seen = decision.after
+    return seen
 
 
 def _places(wishes: Wishes, seen: Observation) -> str | None:
@@ -142,7 +149,7 @@ def _disk(wishes: Wishes, seen: Observation) -> str | None:
     """One sum for what is to come: release and model are on the same disk for most people."""
     places, needs = seen[MACHINE].places, {}
     try:
-        release = wanted_release(wishes, with_packages(wishes, seen))
+        release = wanted_release(wishes, prepared(wishes, seen))
         if release.key not in seen[LLAMA_CPP].releases and wishes.settings.runs("llama_cpp"):
             needs["the build"] = disk_needed(release)
     except cuda.CannotBuild:
@@ -192,7 +199,19 @@ def _service(wishes: Wishes, seen: Observation) -> str | None:
         reasons.privileged_port(wanted, service, seen[HOST])
         or reasons.bad_key_file(wanted, service, seen[HOST])
         or reasons.stolen_port(wanted, service)
+        or _options(wishes, seen)
     )
+
+
+def _options(wishes: Wishes, seen: Observation) -> str | None:
+    """Whether the release has all options that are asked for, where it is on the host already."""
+    try:
+        wanted_unit(wishes, seen)
+    except LacksOption as error:
+        return str(error)
+    except cuda.CannotBuild:
+        pass  # told by another check
+    return None
 
 
 def needs_root(wishes: Wishes, seen: Observation) -> bool:

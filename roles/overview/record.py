@@ -13,7 +13,7 @@ from roles import claim
 from roles.gpu.classify import classify
 from roles.gpu.observe import GPU
 from roles.host import HOST
-from roles.llama_cpp.decide import wanted_release
+from roles.llama_cpp.release import wanted_release
 from roles.machine import MACHINE
 from roles.model.observe import MODEL
 from roles.observation import Fragment, Observation, Seen

@@ -17,6 +17,7 @@ from roles.browser.observe import BROWSER
 from roles.gpu.observe import GPU
 from roles.host import HOST
 from roles.llama_cpp import pin as llama_cpp_pin
+from roles.llama_cpp import source, wheels
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.machine import MACHINE
 from roles.model import pin as model_pin
@@ -130,6 +131,13 @@ def the_lock(state: State) -> lock.Lock:
 
 def resolved(wanted: Settings, known: lock.Lock) -> Wishes:
     """Raises CannotPin and LockError."""
-    commit = llama_cpp_pin.commit(wanted.llama_cpp, known)
-    model = model_pin.model(wanted.model, known, logger.info)
-    return Wishes(wanted, commit, model, model_pin.locked(known))
+    build = wanted.llama_cpp
+    return Wishes(
+        wanted,
+        llama_cpp_pin.commit(build, known),
+        model_pin.model(wanted.model, known, logger.info),
+        source.patches(build.llama_patches, known.path.parent),
+        source.page(wanted, known),
+        wheels.toolkit(build, known),
+        model_pin.locked(known),
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from roles.distribution import TOOLKITS, manager, package
 from roles.gpu.classify import classify
 from roles.gpu.observe import GPU
 from roles.host import COMMANDS, HOST, HostSeen, no_root
@@ -16,33 +17,17 @@ from roles.remote import Script
 from roles.settings import LlamaCpp
 
 INSTALL_SECONDS = 1800
-# The package that brings a command, where it is not called like the command.
-PACKAGES = {
-    "apt": {"ninja": "ninja-build"},
-    "dnf": {"ninja": "ninja-build", "g++": "gcc-c++"},
-    "pacman": {"g++": "gcc"},
-}
-# Distributions whose own CUDA toolkit is new enough for any card; elsewhere it is too old, or not theirs.
-TOOLKITS = {"pacman": ("cuda", "/opt/cuda/bin/nvcc")}
-MANAGERS = {"debian": "apt", "ubuntu": "apt", "arch": "pacman", "fedora": "dnf", "rhel": "dnf"}
-
 CERTIFICATES = "ca-certificates"  # only recommended by what needs it; without it no https on a bare host
-OPTIONAL = ("ccache",)  # a later build is quicker with it; nobody is refused for the lack of it
+# A later build is quicker with it. Not every repository has it, so nobody is refused for the lack of it, and where a
+# release stands and nothing else is missing, nobody is asked for it again.
+OPTIONAL = ("ccache",)
+WITHOUT = "paddock-without "  # how an install script tells of an optional package that could not be had
 INSTALL = {tool: (Path(__file__).parent / f"{tool}.sh").read_text("utf-8") for tool in ("apt", "dnf", "pacman")}
 
 
-def manager(seen: HostSeen) -> str | None:
-    """apt, dnf or pacman; CachyOS, Mint and the like say in ID_LIKE what they descend from."""
-    for name in [seen.os_id, *seen.os_like.split()]:
-        if name in MANAGERS:
-            return MANAGERS[name]
-    return None
-
-
-def missing(seen: HostSeen, optional: bool) -> list[str]:
+def missing(seen: HostSeen) -> list[str]:
     """The commands that the host lacks; one that came without a package is as good."""
-    wanted = [command for command in COMMANDS if optional or command not in OPTIONAL]
-    return [command for command in wanted if not seen.commands.get(command)]
+    return [command for command in COMMANDS if not seen.commands.get(command)]
 
 
 def toolkit(wanted: LlamaCpp, tool: str | None, observation: Observation) -> tuple[str, str] | None:
@@ -62,9 +47,11 @@ def installed(wanted: LlamaCpp, has_password: bool, observation: Observation) ->
     """Everything that building, downloading and asking the server need is there."""
     seen = observation[HOST]
     tool, may = manager(seen), seen.can_be_root(has_password)
-    lacking = missing(seen, optional=may and tool is not None)
+    lacking = [command for command in missing(seen) if command not in OPTIONAL]
     cuda = toolkit(wanted, tool, observation)
-    if not lacking and not cuda and seen.certificates:
+    needed = bool(lacking or cuda or not seen.certificates)
+    extra = [] if observation[LLAMA_CPP].releases and not needed else sorted({*missing(seen)} & {*OPTIONAL})
+    if not needed and not (extra and may and tool):
         return Decision(observation)
     if tool is None:
         return Decision(
@@ -72,15 +59,25 @@ def installed(wanted: LlamaCpp, has_password: bool, observation: Observation) ->
             refusal=f"{', '.join(lacking) or CERTIFICATES} missing, and Paddock does not know the packages of"
             f" {seen.os_name}; install them and run again",
         )
-    names = [PACKAGES[tool].get(command, command) for command in lacking]
+    names = [package(tool, command) for command in lacking]
     names += [cuda[0]] if cuda else []
     names += [] if seen.certificates else [CERTIFICATES]
     if not may:
         return Decision(observation, refusal=no_root(seen, f"packages {' '.join(names)} are missing"))
+    optional = [package(tool, command) for command in extra]
+    script = Script(INSTALL[tool], (" ".join(optional), *names), root=True, seconds=INSTALL_SECONDS)
     return Decision(
         _after(cuda, observation),
-        reasons=(f"packages missing: {' '.join(names)}",),
-        steps=(Step("install packages", Script(INSTALL[tool], tuple(names), root=True, seconds=INSTALL_SECONDS)),),
+        reasons=(f"packages missing: {' '.join(names + optional)}",),
+        steps=(Step("install packages", script),),
+    )
+
+
+def without(lines: list[str]) -> str | None:
+    """The sentence about optional packages that an install script could not have."""
+    names = [line.removeprefix(WITHOUT) for line in lines if line.startswith(WITHOUT)]
+    return (
+        f"{' '.join(names)} could not be installed; all works without, and later builds take longer" if names else None
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from pathlib import Path
 
 import jinja2
 
+from roles.service.options import asked_for, spelled
 from roles.settings import Service
 
 UNIT = "paddock-llama-server.service"
@@ -24,8 +26,16 @@ def fitted(wanted: Service) -> bool:
     return wanted.fit == "on" or (wanted.fit == "auto" and wanted.n_cpu_moe == "auto" and wanted.gpu_layers == "auto")
 
 
-def arguments(wanted: Service, model: str, rpc_servers: tuple[str, ...], device: bool, key_file: str = "") -> list[str]:
-    """llama-server's arguments. `device`: there is one that takes layers, so the split is spelled out."""
+def arguments(
+    wanted: Service,
+    model: str,
+    rpc_servers: tuple[str, ...],
+    device: bool,
+    key_file: str = "",
+    knows: Collection[str] = (),
+) -> list[str]:
+    """llama-server's arguments. `device`: there is one that takes layers, so the split is spelled out. `knows`: the
+    options of the release; empty where it is still to come. Raises LacksOption."""
     args = ["-m", model, "-c", wanted.context, "-ub", wanted.ubatch, "-np", 1]
     args += ["--cache-ram", wanted.cache_ram_mib, "--context-shift" if wanted.context_shift else "--no-context-shift"]
     args += ["-ctk", wanted.cache_type_k, "-ctv", wanted.cache_type_v, "-fa", wanted.flash_attention]
@@ -48,9 +58,10 @@ def arguments(wanted: Service, model: str, rpc_servers: tuple[str, ...], device:
             args += [option, f"{value:g}" if isinstance(value, float) else value]
     if key_file:
         args += ["--api-key-file", key_file]
+    args += asked_for(wanted, knows)
     # 4 is the level at which llama.cpp logs where the layers went.
     args += ["--host", wanted.host, "--port", wanted.port, "-lv", 4]
-    return [str(argument) for argument in args]
+    return spelled([str(argument) for argument in args], knows)
 
 
 def unit_text(command: list[str], model: str, memory_max: int, swap_max: int, identity: str) -> str:

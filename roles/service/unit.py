@@ -8,7 +8,8 @@ from roles.gpu.classify import classify
 from roles.gpu.observe import GPU
 from roles.host import HOST, HostSeen
 from roles.llama_cpp import cmake
-from roles.llama_cpp.decide import wanted_release
+from roles.llama_cpp.observe import LLAMA_CPP
+from roles.llama_cpp.release import wanted_release
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.service import command
@@ -32,13 +33,14 @@ class Unit:
 
 
 def wanted_unit(wishes: Wishes, observation: Observation) -> Unit:
-    """Raises CannotBuild, as what the unit runs is a release."""
+    """Raises CannotBuild, as what the unit runs is a release, and LacksOption."""
     host, model, wanted = observation[HOST], observation[MODEL], wishes.settings.service
     build = wishes.settings.llama_cpp
     release = wanted_release(wishes, observation)
     device = cmake.backend(build, classify(observation[GPU])) != "cpu"
     words = [f"{release.folder(host.data_dir)}/bin/llama-server"]
-    words += command.arguments(wanted, model.path, build.rpc_servers, device, key_file(wanted, host))
+    knows = observation[LLAMA_CPP].options.get(release.key, ())
+    words += command.arguments(wanted, model.path, build.rpc_servers, device, key_file(wanted, host), knows)
     file = model.file
     # A file that was replaced under the same name is another one to the process, which has the old one open.
     identity = f"{wishes.model.sha256 if wishes.model else ''} {file.size} {file.mtime_ns}" if file else ""

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from roles.settings.base import Record, key
 from roles.settings.model import Model
@@ -19,11 +19,24 @@ from roles.settings.values import (
     Size,
     SizeOrShare,
     Text,
+    Toolkit,
+    Word,
     size_in_bytes,
 )
 
 ROLES = ("packages", "browser", "llama_cpp", "model", "service", "benchmark")
 QUANTIZED = ("q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
+# Options that stand for a key of their own, or would bring a secret into a process list: what to do instead.
+OWNED = {
+    **dict.fromkeys(
+        ("-m", "--model", "-mu", "--model-url", "-hf", "-hfr", "--hf-repo"), "the model role has keys for it"
+    ),
+    **dict.fromkeys(("-hft", "--hf-token"), "a token never goes into a command line"),
+    **dict.fromkeys(("--api-key",), "use api_key_file"),
+    **dict.fromkeys(("--host", "--port", "--api-key-file", "--rpc", "-c", "--ctx-size"), "it has a key of its own"),
+    **dict.fromkeys(("-ngl", "--gpu-layers", "--n-gpu-layers", "-ncmoe", "--n-cpu-moe"), "it has a key of its own"),
+    **dict.fromkeys(("-fit", "--fit", "-cram", "--cache-ram", "-np", "--parallel"), "Paddock plans with its own value"),
+}
 # FlashAttention kernels of a plain CUDA build: both caches of the same type, and one of these.
 PLAIN_KERNELS = ("f16", "bf16", "q8_0", "q4_0")
 
@@ -36,11 +49,34 @@ class LlamaCpp(Record):
     )
     llama_repo: Text = key("https://github.com/ggml-org/llama.cpp", "git URL of the source", "https://host/fork.git")
     llama_ref: Text = key("b10864", "tag, branch or commit; resolved once and kept in the lock", "master")
+    llama_patches: tuple[Text, ...] = key(
+        (), "patches to the source, applied in order; files, beside the inventory unless absolute", ["fix.patch"]
+    )
     llama_cmake_args: tuple[Text, ...] = key((), "further cmake arguments, without -D", ["GGML_NATIVE=OFF"])
+    web_ui: Literal["prebuilt", "build", "off"] = key(
+        "prebuilt",
+        "the page at the port: llama.cpp's own ready-made one where its tag has one, or built with npm",
+        "off",
+    )
     cuda_architectures: Text = key("auto", "CMAKE_CUDA_ARCHITECTURES; auto is that of each GPU present", "86-real")
-    cuda_toolkit: Text = key("auto", "folder of the CUDA toolkit; auto takes the newest that fits", "/opt/cuda")
+    cuda_toolkit: Toolkit = key(
+        "auto",
+        "auto: the newest on the host that fits; a folder; or wheel:13.2, NVIDIA's wheels, without root",
+        "wheel:13.2",
+    )
     rpc_servers: tuple[Text, ...] = key((), "host:port of each ggml-rpc-server, for backend rpc", ["127.0.0.1:50052"])
     build_time_max: Duration = key("3h", "a build that takes longer is killed, whole", "90min")
+    keep_releases: int = key(3, "releases of llama.cpp that stay on the host, what serves included", 2, ge=1)
+    releases_disk_max: Size = key(
+        "10G", "disk that they may take together; what serves and what would come back are never removed", "4G"
+    )
+
+    @field_validator("llama_repo")
+    @classmethod
+    def _no_secret_in_the_url(cls, repo: str) -> str:
+        if re.match(r"https?://[^/@]*:[^/@]*@", repo):
+            raise ValueError("holds a password, and it would be shown and logged; give it to git's credential helper")
+        return repo
 
     @model_validator(mode="after")
     def _rpc_has_servers_on_loopback(self) -> LlamaCpp:
@@ -73,10 +109,18 @@ class Service(Record):
     fit: Literal["on", "off", "auto"] = key(
         "auto", "let llama.cpp fit the model to the device; auto is on while n_cpu_moe is auto", "off"
     )
+    load_mode: Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"] = key(
+        "auto", "-lm: how the model's file gets into memory; auto is llama.cpp's own choice", "mmap"
+    )
+    lazy_mode: Literal["auto", "on", "off"] = key("auto", "--lazy-mode; auto is llama.cpp's own choice", "off")
+    moe_cache_mib: int = key(0, "--moe-cache-mib: VRAM for a cache of experts, MiB; 0 is off", 400, ge=0)
     temperature: float | None = key(None, "default sampling temperature", 1.0, ge=0)
     top_p: float | None = key(None, "default top-p", 0.95, ge=0, le=1)
     top_k: int | None = key(None, "default top-k", 20, ge=0)
     min_p: float | None = key(None, "default min-p", 0.0, ge=0, le=1)
+    server_args: tuple[Word, ...] = key(
+        (), "further arguments of llama-server, a word each; checked against the release's --help", ["--no-warmup"]
+    )
     host: Text = key("127.0.0.1", "address to listen on; beyond loopback only with api_key_file", "192.168.1.20")
     port: Port = key(8091, "port of the HTTP server", 8080)
     api_key_file: HostPath | None = key(
@@ -89,6 +133,15 @@ class Service(Record):
     memory_cap_required: bool | Literal["warn"] = key(
         True, "refuse a host on which the cap would not be enforced; 'warn' only says so", "warn"
     )
+
+    @field_validator("server_args")
+    @classmethod
+    def _not_what_is_a_key_or_a_secret(cls, words: tuple[str, ...]) -> tuple[str, ...]:
+        for word in words:
+            option = word.partition("=")[0]
+            if option in OWNED:
+                raise ValueError(f"{option} is not for server_args: {OWNED[option]}")
+        return words
 
     @model_validator(mode="after")
     def _one_planner(self) -> Service:

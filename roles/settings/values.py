@@ -61,10 +61,30 @@ def check_host_path(text: str) -> str:
     return text
 
 
+def check_word(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("must be one line without control characters")
+    return text
+
+
+def check_toolkit(text: str) -> str:
+    """The first wheels with a compiler in them are those of CUDA 13.0: nvidia-cuda-nvcc-cu12 has ptxas alone."""
+    version = text.removeprefix("wheel:")
+    if version == text:
+        return text
+    if not re.fullmatch(r"[0-9]+\.[0-9]+", version):
+        raise ValueError("a wheel has a version of two numbers, as in wheel:13.2")
+    if int(version.split(".")[0]) < 13:
+        raise ValueError("NVIDIA's wheels hold a compiler from CUDA 13.0 on; take wheel:13.2, or a toolkit's folder")
+    return text
+
+
 Size = Annotated[str, AfterValidator(check_size)]
 SizeOrShare = Annotated[str, AfterValidator(check_size_or_share)]
 Duration = Annotated[str, AfterValidator(check_duration)]
 Text = Annotated[str, Field(min_length=1), AfterValidator(check_one_line)]
+Word = Annotated[str, Field(min_length=1), AfterValidator(check_word)]
+Toolkit = Annotated[Text, AfterValidator(check_toolkit)]
 HostPath = Annotated[Text, AfterValidator(check_host_path)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1"]

@@ -12,6 +12,7 @@ from tests.lab.host import LabHost
 # named; without the stand-in GPU a split over two devices could not be shown; the container's cgroups cap nothing.
 DATA: dict[str, Any] = {
     "llama_ref": "b1000",
+    "web_ui": "off",
     "llama_cmake_args": ["GGML_NATIVE=OFF", "GGML_AVX2=ON", "GGML_FMA=ON", "GGML_F16C=ON", "GGML_BMI2=ON"],
     "backend": "rpc",
     "rpc_servers": ["127.0.0.1:50052"],

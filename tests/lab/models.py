@@ -82,7 +82,7 @@ def _random(bits: np.random.PCG64, count: int) -> Any:
     return bits.random_raw(-(-count // 8)).astype("<u8").view(np.uint8)[:count]
 
 
-def _weights(bits: np.random.PCG64, shape: tuple[int, ...], kind: Kind, centre: float) -> Any:
+def weights(bits: np.random.PCG64, shape: tuple[int, ...], kind: Kind, centre: float) -> Any:
     """Random weights around `centre`: floats for F32, ready-made blocks for Q4_K and Q6_K (centre 0 there).
 
     The gguf package cannot quantize to K-quants, but random blocks need no quantizing: random quants under a
@@ -191,7 +191,7 @@ def tiny_moe(vocab: Path, out: Path, seed: int = 0) -> Path:
         writer = gguf.GGUFWriter(partial, "qwen3moe")
         _describe(writer)
         for name, shape, kind in _tensors(_add_vocab(writer, vocab)):
-            data = _weights(bits, shape, kind, centre=1.0 if "norm" in name else 0.0)
+            data = weights(bits, shape, kind, centre=1.0 if "norm" in name else 0.0)
             writer.add_tensor(name, data, raw_dtype=None if kind == Kind.F32 else kind)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()

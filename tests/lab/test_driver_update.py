@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from roles import settings
-from roles.llama_cpp.decide import wanted_release
+from roles.llama_cpp.release import wanted_release
 from roles.lock import Lock
 from roles.observation import parse, program
 from roles.overview import FRAGMENTS

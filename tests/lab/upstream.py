@@ -1,7 +1,7 @@
 """llama.cpp's real source as a small git repository, made the same everywhere, so its commit ids are the same too.
 
-The source comes from a distribution on the package index that carries the whole tree. Three commits: `b1000` as it is,
-`b1001` with one changed log line (one object to compile), and a branch `broken` that does not compile.
+The source comes from a distribution on the package index that carries the whole tree. `b1000` is as it is there,
+`b1001` has one changed log line (one object to compile); each branch of `BROKEN` has one thing wrong with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from tests.lab.common import Lab, LabError, locked, run
 SOURCE = "vendor/llama.cpp"
 RECIPE = "1"  # change it with anything below that changes a commit
 CHANGED = ("tools/server/server.cpp", '"initializing ...', '"initializing, as of b1001 ...')
-BROKEN = "src/llama.cpp"
+# What a bad commit may do, each by a change to one file: name of the branch, file, what to replace, by what.
+BROKEN = {
+    "broken": ("src/llama.cpp", "#include", '#error "this commit does not compile"\n#include'),
+    "crashing": ("tools/server/server.cpp", "llama_backend_init();", "llama_backend_init(); abort();"),
+    "blind": ("ggml/src/ggml-rpc/ggml-rpc.cpp", "return ctx ? ctx->devices.size() : 0;", "GGML_UNUSED(ctx); return 0;"),
+    "lacking": ("common/arg.cpp", '{"-cram", "--cache-ram"}', '{"-gone", "--cache-gone"}'),
+}
 IDENTITY = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -40,7 +46,7 @@ def repository(lab: Lab) -> Path:
 
 
 def commit_id(lab: Lab, name: str) -> str:
-    """The full id behind `b1000`, `b1001`, `master` or `broken`."""
+    """The full id behind `b1000`, `b1001`, `master` or a branch of `BROKEN`."""
     return git(repository(lab), "rev-parse", f"{name}^{{commit}}").strip()
 
 
@@ -65,9 +71,10 @@ def build(lab: Lab, final: Path) -> None:
         name, old, new = CHANGED
         edit(tree / name, old, new)
         commit(tree, "b1001", "Change the text of a log line", 3600)
-        git(tree, "checkout", "-q", "-b", "broken")
-        (tree / BROKEN).write_text('#error "this commit does not compile"\n')
-        commit(tree, "", "Break the build", 7200)
+        for branch, (name, old, new) in BROKEN.items():
+            git(tree, "checkout", "-q", "-f", "-b", branch, "b1001")
+            edit(tree / name, old, new)
+            commit(tree, "", f"Break it: {branch}", 7200)
         bare = Path(folder) / "done" / "llama.cpp.git"
         git(tree, "clone", "-q", "--bare", "--no-hardlinks", str(tree), str(bare))
         git(bare, "symbolic-ref", "HEAD", "refs/heads/master")

@@ -24,6 +24,7 @@ NOWHERE: dict[str, Any] = {"llama_repo": "file:///nonexistent/llama.cpp", "hub_e
 HUB: dict[str, Any] = {"model_path": None, "model_repo": "owner/name", "model_file": "some.gguf"}
 LOCK = {
     "llama_cpp": {"file:///nonexistent/llama.cpp b12464": hosts.COMMIT},
+    "web_ui": {"b12464": {"sha256": None}},
     "model": {
         "owner/name main some.gguf": {
             "commit": "c" * 40,
@@ -41,13 +42,13 @@ def tagged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for words in (["init", "-q"], [*person, "commit", "-q", "--allow-empty", "-m", "work"], ["tag", "b1"]):
         env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null"}
         subprocess.run(["git", "-C", str(folder), *words], check=True, timeout=30, env=env)
-    return {"llama_repo": folder.as_uri(), "llama_ref": "b1", "only": "packages"}
+    return {"llama_repo": folder.as_uri(), "llama_ref": "b1", "web_ui": "off", "only": "packages"}
 
 
 def drifted() -> hosts.Answers:
     """Somebody edited the unit and took a package away."""
     unit = hosts.converged_answers()["service"]["unit"].replace("-c 32768", "-c 4096")
-    commands = {**hosts.converged_answers()["host"]["commands"], "ccache": None}
+    commands = {**hosts.converged_answers()["host"]["commands"], "cmake": None}
     return hosts.converged_answers(host={"commands": commands}, service={"unit": unit})
 
 

@@ -37,7 +37,7 @@ def test_a_bare_host_would_be_changed_by_every_role(dry: Run) -> None:
 def test_each_change_of_a_bare_host_has_its_role_and_its_reason(dry: Run) -> None:
     expected = [
         "rebuild: nothing is built on this host yet",
-        "Packages: packages missing: git cmake ninja-build g++ ccache curl ca-certificates",
+        "Packages: packages missing: git cmake ninja-build g++ curl ca-certificates ccache",
         "Browser: /etc/opt/chrome/policies/managed/paddock.json: absent",
         "Browser: /etc/chromium/policies/managed/paddock.json: absent",
         "Service: dev does not linger",
@@ -57,7 +57,7 @@ def test_a_converged_host_would_not_be_changed(dry: Run) -> None:
 
 def test_a_host_that_drifted_is_told_what_differs(dry: Run) -> None:
     assert plan(dry, "drifted")[1:] == [
-        "Packages: packages missing: ccache",
+        "Packages: packages missing: cmake",
         "Service: restart llama-server: -c 4096 -> 32768",
     ]
 
@@ -93,7 +93,7 @@ def test_json_is_all_that_stands_on_standard_output(as_json: Run) -> None:
 
 
 def test_no_change_is_conditional(as_json: Run) -> None:
-    assert list(column(as_json, "hosts_with_conditional_change").values()) == [[]] * 10
+    assert list(column(as_json, "hosts_with_conditional_change").values()) == [[]] * 12
 
 
 def test_only_the_role_that_is_named_is_planned(only_benchmark: Run) -> None:

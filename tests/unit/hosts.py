@@ -12,7 +12,7 @@ from roles import observation, settings
 from roles.browser.decide import TEXT
 from roles.browser.observe import BROWSERS
 from roles.host import COMMANDS
-from roles.llama_cpp.decide import wanted_release
+from roles.llama_cpp.release import wanted_release
 from roles.machine import CACHE, MODELS
 from roles.machine import DATA as DATA_FOLDER
 from roles.observation import Observation
@@ -23,8 +23,8 @@ from roles.wishes import ModelPin, PinnedFile, Wishes
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 MODEL_PATH = "/models/Flint-abliterated-Mix-12G.gguf"
-DATA: dict[str, Any] = {"llama_ref": COMMIT, "model_path": MODEL_PATH}
-HUB_DATA: dict[str, Any] = {"llama_ref": COMMIT, "model_repo": "owner/name", "model_file": "some.gguf"}
+DATA: dict[str, Any] = {"llama_ref": COMMIT, "web_ui": "off", "model_path": MODEL_PATH}
+HUB_DATA: dict[str, Any] = {"llama_ref": COMMIT, "web_ui": "off", "model_repo": "owner/name", "model_file": "some.gguf"}
 FILE = PinnedFile("some.gguf", 12_000_000_000, "d" * 64, "https://hub.test/some.gguf")
 PIN = ModelPin("owner/name", "c" * 40, "owner--name/cccccccccccc", (FILE,))
 ROOM = 500 << 30  # bytes free on a disk that is no worry
@@ -50,6 +50,7 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "user": "dev",
             "uid": 1000,
             "home": "/home/dev",
+            "machine": "x86_64",
             "os_id": "debian",
             "os_like": "",
             "os_name": "Debian GNU/Linux 13 (trixie)",
@@ -67,10 +68,14 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
         "gpu": nvidia(),
         "llama_cpp": {
             "releases": {},
+            "options": {},
+            "shelf": {},
+            "in_use": [],
             "compilers": {},
             "libc": "glibc 2.41",
             "cpu_flags": ["avx2", "fma"],
             "toolkits": {},
+            "named_toolkit": None,
         },
         "model": {
             "path": MODEL_PATH,

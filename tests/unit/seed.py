@@ -14,6 +14,7 @@ COMMAND = (Path(__file__).parent / "seed_command.txt").read_text("utf-8").replac
 
 SETTINGS: dict[str, Any] = {
     "llama_ref": COMMIT,
+    "web_ui": "off",
     "model_path": MODEL_PATH,
     "context": 122880,
     "n_cpu_moe": 44,

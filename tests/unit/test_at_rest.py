@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from roles.llama_cpp.decide import UNKNOWN
 from roles.llama_cpp.observe import LLAMA_CPP
+from roles.llama_cpp.release import UNKNOWN
 from roles.observation import Observation
 from roles.service.observe import SERVICE
 from roles.wishes import Wishes

@@ -30,7 +30,7 @@ def backend(wanted: str, gpu: dict[str, Any]) -> str:
 
 def arguments(data: dict[str, Any] | None = None, seen: Observation | None = None) -> tuple[str, ...]:
     wanted = hosts.wishes(**(data or {}))
-    return cmake.arguments(wanted.settings, hosts.COMMIT, seen or hosts.converged())
+    return cmake.arguments(wanted, seen or hosts.converged())
 
 
 def laptop(**changes: dict[str, Any]) -> Observation:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 
 from roles.gpu.classify import Gpu, Nvidia
+from roles.host import HOST
 from roles.llama_cpp import cuda
 from roles.llama_cpp.cuda import CannotBuild, Toolkit
 from roles.llama_cpp.observe import LlamaCppSeen, ToolkitSeen
+from tests.unit import hosts
+
+DEBIAN = hosts.bare()[HOST]
 
 
 def gpu(capability: str | None, name: str = "card") -> Gpu:
@@ -33,6 +37,9 @@ def seen(toolkits: dict[str, tuple[str, int | None]], **compilers: str) -> Llama
         },
         libc="glibc 2.41",
         cpu_flags=(),
+        options={},
+        shelf={},
+        in_use=(),
         toolkits={nvcc: ToolkitSeen(version=version, gcc_max=most) for nvcc, (version, most) in toolkits.items()},
     )
 
@@ -78,21 +85,21 @@ def test_a_toolkit_fits_a_card_under_a_driver(
 def test_the_newest_toolkit_that_fits_is_taken_and_not_the_newest() -> None:
     host = seen({"/usr/local/cuda-13.2/bin/nvcc": ("13.2", 15), "/usr/local/cuda-12.8/bin/nvcc": ("12.8", 14)})
     nvidia = Nvidia("healthy", driver="570.124.06", gpus=(gpu("8.6"),))
-    assert cuda.toolkit("auto", nvidia, host).version == "12.8"
+    assert cuda.toolkit("auto", nvidia, host, DEBIAN).version == "12.8"
 
 
 def test_where_none_fits_every_one_is_told_why() -> None:
     host = seen({"/a/bin/nvcc": ("13.2", 15), "/usr/bin/nvcc": ("12.0", 12)})
     nvidia = Nvidia("healthy", driver="570.1", gpus=(gpu("12.0", "RTX 5090"),))
     with pytest.raises(CannotBuild, match=r"CUDA 13\.2 needs driver 580.*CUDA 12\.0 does not know RTX 5090"):
-        cuda.toolkit("auto", nvidia, host)
+        cuda.toolkit("auto", nvidia, host, DEBIAN)
 
 
 def test_two_cards_must_both_be_known() -> None:
     host = seen({"/a/bin/nvcc": ("13.2", 15)})
     nvidia = Nvidia("healthy", driver="580.1", gpus=(gpu("8.6"), gpu("6.1", "GTX 1060")))
     with pytest.raises(CannotBuild, match="GTX 1060"):
-        cuda.toolkit("auto", nvidia, host)
+        cuda.toolkit("auto", nvidia, host, DEBIAN)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +114,12 @@ def test_two_cards_must_both_be_known() -> None:
 def test_the_newest_compiler_that_the_header_allows_is_the_host_compiler(
     most: int | None, compilers: dict[str, str], chosen: str
 ) -> None:
-    assert cuda.host_compiler(Toolkit("/x/bin/nvcc", "13.0", most), seen({}, **compilers)) == chosen
+    assert cuda.host_compiler(Toolkit("/x/bin/nvcc", "13.0", most), seen({}, **compilers), DEBIAN) == chosen
 
 
 def test_a_compiler_too_new_names_the_package_of_one_that_is_not() -> None:
     with pytest.raises(CannotBuild, match=r"CUDA 13\.0 allows g\+\+ up to 15, here is 16\.1\.0; install g\+\+-15"):
-        cuda.host_compiler(Toolkit("/x/bin/nvcc", "13.0", 15), seen({}, gpp="16.1.0"))
+        cuda.host_compiler(Toolkit("/x/bin/nvcc", "13.0", 15), seen({}, gpp="16.1.0"), DEBIAN)
 
 
 def test_a_driver_that_dropped_the_card_names_the_branch_that_has_it() -> None:

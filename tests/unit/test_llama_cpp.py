@@ -111,9 +111,13 @@ def test_the_build_is_capped_and_followed_by_its_log() -> None:
 
 def test_the_build_is_given_repository_commit_targets_and_every_argument() -> None:
     seen = hosts.parsed(seed.laptop_answers(host=hosts.converged_answers()["host"]))
-    last = job(acting(built(llama_repo="https://git.test/fork"), seen))["script"].rpartition("\njob ")[2]
-    assert last.startswith(f"https://git.test/fork {hosts.COMMIT} 012345678-")
-    assert "'llama-server llama-bench llama-fit-params'" in last
+    script = job(acting(built(llama_repo="https://git.test/fork"), seen))["script"]
+    assert f"repository=https://git.test/fork\ncommit={hosts.COMMIT}\n" in script
+    assert "\nkey=012345678-" in script
+    assert "\ntargets='llama-server llama-bench llama-fit-params'\n" in script
+    assert "\nnvcc=/opt/cuda/bin/nvcc\ncuda_root=/opt/cuda\nhost_compiler=/usr/bin/g++\n" in script
+    assert "\narchitectures=86-real\n" in script
+    last = script.rpartition("\njob ")[2]
     assert "-DGGML_CUDA=ON" in last
     assert "'-DCMAKE_INSTALL_RPATH=$ORIGIN/../lib'" in last, "the shell must not put a variable there"
 

@@ -120,3 +120,27 @@ def test_a_folder_in_its_place_is_refused(path: Path) -> None:
     path.mkdir()
     with pytest.raises(LockError, match="cannot be read"):
         Lock(path)
+
+
+def test_pins_that_are_resolved_anew_are_told_old_to_new(tmp_path: Path) -> None:
+    path = tmp_path / "inventory.lock.yml"
+    known = Lock(path)
+    known.put("llama_cpp", "repo master", "a" * 40)
+    known.put("llama_cpp", "repo b100", "c" * 40)
+    known.put("model", "owner/name main some.gguf", {"commit": "1" * 40, "size": 5, "sha256": "e" * 64})
+    known.save()
+    anew = Lock(path, empty=True)
+    assert anew.get("llama_cpp", "repo master", str) is None
+    anew.put("llama_cpp", "repo master", "b" * 40)
+    anew.put("model", "owner/name main some.gguf", {"commit": "2" * 40, "size": 5, "sha256": "f" * 64})
+    anew.put("web_ui", "b100", {"sha256": None})
+    assert known.update(anew) == [
+        "llama_cpp repo master: aaaaaaaaaaaa -> bbbbbbbbbbbb",
+        "model owner/name main some.gguf: commit 111111111111 size 5 sha256 eeeeeeeeeeee"
+        " -> commit 222222222222 size 5 sha256 ffffffffffff",
+        "web_ui b100: none -> sha256 none",
+    ]
+    known.save()
+    assert Lock(path).get("llama_cpp", "repo master", str) == "b" * 40
+    assert Lock(path).get("llama_cpp", "repo b100", str) == "c" * 40, "what this run did not ask for stays"
+    assert Lock(path).update(anew) == [], "nothing is told twice"

@@ -12,6 +12,7 @@ import pytest
 from roles import probe_tools
 from roles.benchmark.observe import look_at_benchmark
 from roles.gpu.classify import Nvidia
+from roles.host import HOST
 from roles.llama_cpp import cuda
 from roles.llama_cpp.observe import LLAMA_CPP, LlamaCppSeen, look_at_llama_cpp
 from roles.model.observe import MODEL, ModelSeen, look_at_model
@@ -95,6 +96,7 @@ def release(home: Path, name: str = "a-1", stamp: str = "{}", sizes: str | None 
     (folder / "bin").mkdir(parents=True)
     (folder / "bin/server").touch(0o644)
     (folder / "stamp.json").write_text(stamp)
+    (folder / "flags.txt").write_text("--cache-ram\n-fit\n")
     if sizes is not None:
         (folder / "sizes").write_text(sizes)
     return folder
@@ -133,6 +135,25 @@ def test_a_release_with_a_torn_stamp_is_no_release(home: Path, stamp: str) -> No
     assert llama_cpp().releases == {}
 
 
+def test_a_release_tells_its_options_its_size_and_whether_it_is_in_use(home: Path) -> None:
+    release(home, sizes="0 644 bin/server\n")
+    release(home, "b-2", sizes="700 644 bin/gone\n")
+    unit = home / ".config/systemd/user/mine.service.d"
+    unit.mkdir(parents=True)
+    (unit / "own.conf").write_text(f"ExecStart={home}/.local/share/paddock/releases/b-2/bin/llama-server")
+    seen = llama_cpp()
+    assert seen.options == {"a-1": ("--cache-ram", "-fit")}
+    assert {name: one.size for name, one in seen.shelf.items()} == {"a-1": 0, "b-2": 700}, "damaged ones lie there too"
+    assert seen.in_use == ("b-2",)
+    (home / ".local/share/paddock/last-good").write_text("ExecStart=/x/releases/a-1/bin/llama-server")
+    assert set(llama_cpp().in_use) == {"a-1", "b-2"}
+
+
+def test_a_release_that_does_not_tell_its_options_is_none(home: Path) -> None:
+    (release(home) / "flags.txt").unlink()
+    assert llama_cpp().releases == {}
+
+
 def test_this_machines_compilers_and_libc_are_seen(home: Path) -> None:
     seen = llama_cpp()
     assert seen.compiler is not None
@@ -168,7 +189,7 @@ def test_a_toolkit_that_the_inventory_names_is_found_wherever_it_is(home: Path, 
     (home / "cuda").symlink_to(nvcc(home / "cuda-13.2", "13.2"))
     data: dict[str, Any] = {"backend": "cuda", "cuda_toolkit": name if name[0] == "~" else str(home / name)}
     seen, wanted = llama_cpp(**data), hosts.wishes(**data).settings.llama_cpp
-    assert cuda.toolkit(wanted.cuda_toolkit, Nvidia("none"), seen).version == "13.2"
+    assert cuda.toolkit(wanted.cuda_toolkit, Nvidia("none"), seen, hosts.bare()[HOST]).version == "13.2"
 
 
 def test_the_newest_gcc_that_a_toolkit_allows_is_read_from_its_header(home: Path) -> None:

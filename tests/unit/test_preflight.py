@@ -113,7 +113,11 @@ PASCAL = ("NVIDIA GeForce GTX 1060", "6.1")
             },
             "CUDA 13.0 needs driver 580 or newer, and 570.124.06 is loaded",
         ),
-        ({}, {"gpu": hosts.nvidia(seed.RTX_3050)}, "a CUDA toolkit is needed and none was found; install NVIDIA's"),
+        (
+            {},
+            {"gpu": hosts.nvidia(seed.RTX_3050)},
+            "a CUDA toolkit is needed and none was found. Install",
+        ),
         ({}, {"gpu": hosts.nvidia(PASCAL, driver="590.48.01")}, "takes the 580 branch"),
         ({"cuda_toolkit": "/srv/cuda"}, {"gpu": hosts.nvidia(seed.RTX_3050)}, "/srv/cuda has no bin/nvcc"),
         ({"only": "llama_cpp"}, {}, "no g++ to build llama.cpp with; run the packages role first"),

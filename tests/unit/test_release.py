@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from roles.llama_cpp.cuda import NOT_YET, CannotBuild
-from roles.llama_cpp.decide import UNKNOWN, Release, wanted_release
+from roles.llama_cpp.release import UNKNOWN, Release, wanted_release
 from roles.wishes import Wishes
 from tests.unit import hosts, seed
 

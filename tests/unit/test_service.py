@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from roles.host import HOST
-from roles.llama_cpp.decide import wanted_release
+from roles.llama_cpp.release import wanted_release
 from roles.service import decide, unit
 from roles.service.command import UNIT
 from roles.service.observe import SERVICE

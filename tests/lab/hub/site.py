@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
+from tests.lab.hub import page
 from tests.lab.hub.base import Handler
 from tests.lab.hub.cdn import signed_link
 from tests.lab.hub.faults import Fault
@@ -44,6 +45,8 @@ class HubHandler(Handler):
                     repo = self._readable(f"{org}/{name}", files=True)
                     commit, file = self._entry(repo, commit, "/".join(path))
                     self._plain_file(commit, file)
+                case ["buckets", "ggml-org", "llama-ui", "resolve", tag, name]:
+                    self._page(tag, name)
                 case [org, name, "resolve", revision, *path] if path:
                     self._resolve(f"{org}/{name}", revision, "/".join(path))
                 case _:
@@ -61,6 +64,12 @@ class HubHandler(Handler):
             self.reply_json({"error": refused.message}, refused.status, headers)
         else:
             self.reply(refused.status, refused.message.encode(), headers)
+
+    def _page(self, tag: str, name: str) -> None:
+        content = page.files(tag).get(name)
+        if content is None:
+            raise Refused(404, "EntryNotFound", "Entry not found")
+        self.reply(200, content, {})
 
     def _user(self) -> str | None:
         """The token of the request, or None without one. An unknown token is refused even for public things."""

@@ -1,0 +1,11 @@
+# Removes old releases. Arguments: their keys. One that a unit, the last good service or a process has come to use stays.
+cd "$HOME/.local/share/paddock/releases"
+for key in "$@"; do
+    test -f "$key/stamp.json" || continue
+    if grep -qs "/releases/$key/" "$HOME"/.config/systemd/user/*.service "$HOME"/.config/systemd/user/*.d/*.conf ../last-good; then
+        continue
+    fi
+    # First out of sight, as a half-removed release must not look like one.
+    mv -T "$key" ".gone-$key"
+    rm -rf ".gone-$key"
+done

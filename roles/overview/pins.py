@@ -1,0 +1,43 @@
+"""Moving the pins: `pyinfra -y INVENTORY roles.overview.update_pins` resolves every ref and file anew."""
+
+from __future__ import annotations
+
+import sys
+
+from pyinfra import logger
+from pyinfra.api import State
+
+from roles import observation, settings, trouble
+from roles.llama_cpp.pin import CannotPin as CannotPinSource
+from roles.lock import Lock, LockError
+from roles.model.pin import CannotPin as CannotPinModel
+from roles.overview import start
+
+_updated: list[State] = []
+
+
+def update_pins() -> None:
+    """Show old -> new for every host's pins, and write them into the lock; with --dry, show alone.
+
+    No host is changed, and none needs to be up but one: the next deploy acts on what the lock says then.
+    """
+    state, _ = observation.context()
+    if state in _updated:
+        return
+    _updated.append(state)
+    trouble.watch(state)
+    start.check_all(state)
+    known = start.the_lock(state)
+    anew = Lock(known.path, empty=True)
+    for each in filter(state.is_host_in_limit, state.inventory):
+        try:
+            start.resolved(settings.of(start.data_of(each)), anew)
+        except (CannotPinSource, CannotPinModel, LockError) as error:
+            trouble.failed(each, str(error))
+            state.failed_hosts.add(each)
+            state.active_hosts.discard(each)
+    told = known.update(anew)
+    for line in told or [f"every pin in {known.path} is the newest"]:
+        logger.info(f"paddock: {line}")
+    if "--dry" not in sys.argv:
+        known.save()
