@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Annotated, Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -94,7 +95,8 @@ def _on_the_hub(wanted: Model, tell: Tell) -> Resolved:
     except HFValidationError:
         raise CannotPin(f"model_repo={repo!r} is not a name on the Hub; it is written owner/name") from None
     except Exception as error:  # the client's HTTP library has its own names for no network, no DNS and bad TLS
-        raise CannotPin(hub.sentence(error, wanted, token)) from None
+        near = _near(api, repo, revision) if hub.code_of(error) == "RevisionNotFound" else ""
+        raise CannotPin(hub.sentence(error, wanted, token) + near) from None
     siblings = {one.rfilename: one for one in info.siblings or []}
     paths = names.chosen(str(wanted.model_file), siblings, f"{repo} at {revision}")
     files = []
@@ -106,6 +108,16 @@ def _on_the_hub(wanted: Model, tell: Tell) -> Resolved:
             )
         files.append(ResolvedFile(path=path, size=lfs.size, sha256=lfs.sha256))
     return Resolved(commit=info.sha, files=files)
+
+
+def _near(api: Any, repo: str, revision: str) -> str:
+    """The branches and tags that there are, the nearest first; nothing where they cannot be listed."""
+    try:
+        refs = api.list_repo_refs(repo)
+    except Exception:  # the sentence is true without them
+        return ""
+    there = [one.name for one in (*refs.branches, *refs.tags)]
+    return f"; it has {', '.join(difflib.get_close_matches(revision, there, n=3, cutoff=0.3) or there[:3])}"
 
 
 def _anywhere(wanted: Model, tell: Tell) -> Resolved:

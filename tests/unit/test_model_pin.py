@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from huggingface_hub import hf_hub_url
+from huggingface_hub.errors import LocalEntryNotFoundError
 
 from roles import settings
 from roles.lock import Lock, LockError
@@ -122,7 +124,7 @@ def test_a_renamed_repository_is_found_under_its_old_name(hub: Hub, lock: Lock) 
             {"model_repo": "lab/private"},
             "has no model 'lab/private', or it is private and it needs a token: run `hf auth",
         ),
-        ({"model_revision": "v9"}, "lab/model has no branch, tag or commit called 'v9'"),
+        ({"model_revision": "v9"}, "lab/model has no branch, tag or commit called 'v9'; it has v1"),
         ({"model_file": "model-Q5_K_M.gguf"}, f"lab/model at main has no file 'model-Q5_K_M.gguf'; it has {WEIGHTS}"),
         ({"model_file": "Q3_K"}, "lab/model at main has no GGUF quantized as 'Q3_K'; it has"),
         ({"model_revision": "v1"}, f"lab/model at v1 has no file '{WEIGHTS}', nor any GGUF"),
@@ -215,6 +217,15 @@ def test_the_query_of_a_url_may_be_a_secret_and_is_in_no_lock_and_no_sentence(hu
     hub.fault("status", status=404)
     told = refused(hub, Lock(lock.path.with_name("other.lock.yml")), **anywhere(hub))
     assert told == "127.0.0.1 answered 404 for model_url; look whether it still stands there"
+
+
+def test_the_truth_behind_the_clients_own_wrapping_is_told() -> None:
+    response = requests.Response()
+    response.status_code = 429
+    wrapped = LocalEntryNotFoundError("cannot find the requested files in the disk cache")
+    wrapped.__cause__ = requests.HTTPError(response=response)
+    wanted = settings.Model(model_repo=MODEL, model_file=WEIGHTS)
+    assert the_hub.sentence(wrapped, wanted, None).startswith("https://huggingface.co has answered too many requests")
 
 
 def test_a_broken_entry_of_the_lock_is_told(lock: Lock) -> None:
