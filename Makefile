@@ -48,7 +48,7 @@ test: lint
 
 soak: setup
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 1800 tests/unit/test_settings_fuzz.py tests/unit/test_gpu_properties.py
-	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 3000 tests/lab/test_model.py -k killed
+	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 3000 tests/lab/test_model_resumed.py -k killed
 
 test-cuda: setup
 	PADDOCK_CUDA=1 $(BIN)/pytest -s --timeout 7200 tests/lab/test_cuda.py
