@@ -30,6 +30,10 @@ class NoModel(Exception):
     """This is not a GGUF that llama.cpp could load; the text says why, and reads on after the file's name."""
 
 
+class Unknown(Exception):
+    """The gguf package cannot read this; llama.cpp may be newer than that. The text says why."""
+
+
 @dataclass(frozen=True)
 class Header:
     """The header's length in bytes, that of the tensors' data by its tensor table, and the header without the
@@ -115,7 +119,7 @@ def parsed(data: bytes, size: int) -> Header:
 
 
 def anatomy(headers: Iterable[Header]) -> Anatomy:
-    """What the headers of all files of a model tell together, read by the gguf package. Raises NoModel."""
+    """What the headers of all files of a model tell together, read by the gguf package. Raises NoModel and Unknown."""
     import gguf
 
     fields: dict[str, Any] = {}
@@ -128,7 +132,7 @@ def anatomy(headers: Iterable[Header]) -> Anatomy:
             try:
                 reader = gguf.GGUFReader(Path(file.name))
             except (ValueError, KeyError, IndexError) as error:
-                raise NoModel(f"has a header that the gguf package cannot read: {error}") from error
+                raise Unknown(str(error)) from error
         fields = {**{name: field.contents() for name, field in reader.fields.items()}, **fields}
         sizes |= {tensor.name: int(tensor.n_bytes) for tensor in reader.tensors}
     architecture = str(fields.get("general.architecture", ""))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from roles.model import gguf_header, hub
 from roles.model.decide import holds
-from roles.model.gguf_header import Cut, Header, NoModel
+from roles.model.gguf_header import Cut, Header, NoModel, Unknown
 from roles.model.hub import CannotPin, Tell
 from roles.model.observe import MODEL
 from roles.observation import Observation
@@ -55,6 +55,8 @@ def anatomy(pin: ModelPin, wanted: Model, tell: Tell) -> Anatomy:
         found = gguf_header.anatomy(headers)
     except NoModel as error:
         raise CannotPin(f"{pin.file} in {pin.source} {error}") from None
+    except Unknown as error:
+        raise CannotRead(f"the gguf package here cannot read the header of {pin.file} ({error})") from None
     _write(folder() / f"{pin.sha256}.json", lambda path: path.write_text(json.dumps(asdict(found)), "utf-8"))
     return found
 

@@ -220,6 +220,17 @@ def test_a_header_that_llama_cpp_would_not_read_is_told(tmp_path: Path, at: int,
         gguf_header.parsed(bytes(data), len(data))
 
 
+def test_a_quantization_that_is_newer_than_the_gguf_package_is_no_obstacle(tmp_path: Path) -> None:
+    data = bytearray(small_gguf.write(tmp_path / "a.gguf").read_bytes())
+    name = b"blk.0.attn_norm.weight"
+    at = data.index(name) + len(name)
+    [dimensions] = struct.unpack_from("<I", data, at)
+    struct.pack_into("<I", data, at + 4 + 8 * dimensions, 250)
+    header_ = gguf_header.parsed(bytes(data), len(data))
+    with pytest.raises(gguf_header.Unknown, match="is not a valid GGMLQuantizationType"):
+        gguf_header.anatomy([header_])
+
+
 def test_compressed_attention_is_told(tmp_path: Path) -> None:
     data = small_gguf.write(tmp_path / "a.gguf", mla=True).read_bytes()
     assert gguf_header.anatomy([gguf_header.parsed(data, len(data))]).mla
