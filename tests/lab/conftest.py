@@ -14,7 +14,7 @@ from tests.lab.deploying import Run, deploy, target, write_inventory
 from tests.lab.host import LabHost, boot, down
 from tests.lab.hub.__main__ import RENAMES, repositories
 from tests.lab.hub.server import Hub
-from tests.lab.model_lab import Bench, as_dev
+from tests.lab.model_lab import ROOT, Bench, as_dev
 
 SERVED = "systemctl --user show -p MainPID --value paddock-llama-server"
 ASK = """curl -sf http://127.0.0.1:8091/completion -d '{"prompt": "Hello", "n_predict": 4, "ignore_eos": true}'"""
@@ -79,10 +79,13 @@ def converged_image(first: Run, one: LabHost, deploy_lab: Lab, folder: Path) -> 
 
 
 @pytest.fixture(scope="module")
-def deployed(first: Run, one: LabHost, deploy_lab: Lab, hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    """A deployed host for downloads, with an inventory and a lock of its own."""
+def deployed(
+    first: Run, one: LabHost, deploy_lab: Lab, hub: Hub, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
+    """A deployed host for downloads, with an inventory and a lock of its own; other tests find no more than theirs."""
     assert first.code == 0, first.text
-    return Bench(deploy_lab, one, hub, tmp_path_factory.mktemp("model"))
+    yield Bench(deploy_lab, one, hub, tmp_path_factory.mktemp("model"))
+    as_dev(one, f"cd {ROOT} && ls | grep -vx paddock--tiny-moe | xargs -r rm -rf")
 
 
 @pytest.fixture

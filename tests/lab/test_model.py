@@ -53,7 +53,13 @@ ROWS = [
         "; it came twice so, and was moved to",
         2_500_000,
     ),
-    Row("short-body", [("short", {"at": 1_600_000, "times": None})], 1, "has 1600000 bytes of small-F32.gguf and not"),
+    Row(
+        "short-body",
+        [("short", {"at": 1_600_000, "times": None})],
+        1,
+        "has 1600000 bytes of small-F32.gguf and not",
+        5_000_000,
+    ),
     Row("range-ignored", [("drop", {"at": 900_000}), ("no-range", {"times": None})], waste=4_000_000),
     Row("expired-redirect", [("expired", {"skip": 1})]),
     Row(
