@@ -1,5 +1,6 @@
 # The verbs of this project. `make demo` and `make test` are the two that matter; both need root on a Debian-like machine.
-.PHONY: help setup docs lint check test soak test-cuda bench bench-build bench-download demo demo-down update-pins
+.PHONY: help setup docs lint check test soak test-cuda gpu-pack test-gpu-dry bench bench-build bench-download demo
+.PHONY: demo-down update-pins
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -19,6 +20,7 @@ help:
 	@echo "make bench-build  what a one-line update costs the compiler"
 	@echo "make bench-download  what a download costs beside curl and sha256sum"
 	@echo "make test-cuda  CUDA compiled whole by the role, an hour of CPU"
+	@echo "make gpu-pack   what a machine with a GPU and without network needs for tests/gpu/run.sh"
 	@echo "make test       all tests, on throwaway hosts of this machine"
 
 setup: .venv/installed
@@ -38,13 +40,24 @@ lint: setup
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
-	$(BIN)/shellcheck --shell=sh --exclude=$(NOT_HERE) roles/*.sh roles/*/*.sh
+	$(BIN)/shellcheck --shell=sh --exclude=$(NOT_HERE) roles/*.sh roles/*/*.sh tests/gpu/*.sh
 
 check: lint
 	$(BIN)/pytest tests/unit tests/plan
 
 test: lint
 	$(BIN)/pytest
+
+# The Python of the machine with the GPU.
+PYTHON := 3.12
+
+gpu-pack: setup
+	$(BIN)/python -m tests.gpu.pack --python $(PYTHON)
+
+# With a stand-in for the GPU, and this machine's own Python; an own folder, so that a pack for another machine stays.
+test-gpu-dry: setup
+	$(BIN)/python -m tests.gpu.pack --python $$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])') build/gpu-dry
+	PADDOCK_GPU_BACKEND=rpc sh build/gpu-dry/tests/gpu/run.sh
 
 soak: setup
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 1800 tests/unit/test_settings_fuzz.py tests/unit/test_gpu_properties.py

@@ -24,6 +24,7 @@ from roles.wishes import ToolkitPin, Wishes
 
 DISK_NEEDED = {"cuda": 6 << 30}  # bytes: source, build and release
 DISK_NEEDED_ELSE = 3 << 30
+TOOLKIT_DISK = 2 << 30  # the wheels, and what is in them
 # Minutes of one core: measured on two cores with gcc 12, the CUDA backend for one architecture.
 CPU_MINUTES, CUDA_MINUTES, ALL_QUANTS_MINUTES = 14, 54, 150
 TOOLKIT_SECONDS, TOOLKIT_MEMORY = 3600, 2 << 30

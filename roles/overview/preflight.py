@@ -9,7 +9,7 @@ from roles.gpu.classify import Nvidia, classify
 from roles.gpu.observe import GPU
 from roles.host import HOST
 from roles.llama_cpp import cuda
-from roles.llama_cpp.decide import disk_needed, toolkit_there
+from roles.llama_cpp.decide import TOOLKIT_DISK, disk_needed, toolkit_there
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import wanted_release
 from roles.machine import CACHE, DATA, MACHINE, MODELS
@@ -149,9 +149,12 @@ def _disk(wishes: Wishes, seen: Observation) -> str | None:
     """One sum for what is to come: release and model are on the same disk for most people."""
     places, needs = seen[MACHINE].places, {}
     try:
-        release = wanted_release(wishes, prepared(wishes, seen))
+        ready = prepared(wishes, seen)
+        release = wanted_release(wishes, ready)
         if release.key not in seen[LLAMA_CPP].releases and wishes.settings.runs("llama_cpp"):
             needs["the build"] = disk_needed(release)
+        if len(ready[LLAMA_CPP].toolkits) > len(seen[LLAMA_CPP].toolkits) and wishes.toolkit:
+            needs["the CUDA toolkit"] = TOOLKIT_DISK
     except cuda.CannotBuild:
         pass  # told by another check
     if wishes.model and (to_come := lacking(wishes.model, seen[MODEL])) and wishes.settings.runs("model"):

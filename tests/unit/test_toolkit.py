@@ -130,3 +130,9 @@ def test_a_bare_host_is_planned_to_the_end() -> None:
 def test_a_wheel_is_named_by_two_numbers_from_13_0_on(version: str) -> None:
     with pytest.raises(ValueError, match="cuda_toolkit="):
         hosts.wishes(cuda_toolkit=f"wheel:{version}")
+
+
+def test_the_disk_must_hold_the_toolkit_too() -> None:
+    seen = laptop(machine={"places": hosts.machine(free=8 << 30)["places"]})
+    told = refusal(partial(preflight, wishes()), seen)
+    assert "it takes 6.4 GB for the build and 2.1 GB for the CUDA toolkit, and 1.1 GB to spare" in told

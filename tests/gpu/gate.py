@@ -1,0 +1,151 @@
+"""A server with its experts split over two devices, the gate that it must pass, and the smoke run. Runs there.
+
+/health says nothing of the device: a server that fell back to the CPU is as healthy as any (llama.cpp#27923). So it is
+the log, the memory of the device, and completions of which every token is counted.
+
+python3 -m tests.gpu.gate
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from typing import Any
+
+from roles import remote
+from roles.benchmark.decide import PROGRAM, configuration, limit
+from roles.remote import Script
+from roles.service.command import UNIT
+from roles.service.unit import url
+from tests.gpu.results import WORK, fail, record
+from tests.gpu.server import KINDS, MODEL, NotServed, Served, buffers, device, fit_print, served, total
+from tests.gpu.wanted import wishes
+
+TOKENS = 24
+TURN = list(range(20, 220))  # token ids: a prompt that no tokenizer changes
+MOST_BESIDE = 2048  # MiB that the runtime may take beside the plan: its context and its pools
+
+
+def gate(server: Served, planned: list[float]) -> dict[str, Any]:
+    """What the server shows. Ends with a sentence where it is not what was asked for."""
+    commit, build = wishes().commit[:9], server.ask("/props")["build_info"]
+    if commit not in build:
+        fail(f"/props tells build {build}, and {commit} was built")
+    log = server.log.read_text("utf-8", "replace")
+    layers = re.search(r"offloaded (\d+)/(\d+) layers to GPU", log)
+    if layers is None or layers[1] != layers[2]:
+        fail(f"not all layers are on the device: {layers[0] if layers else 'the log tells of none'}")
+    logged = total(buffers(log), on_device=True)
+    if 0 in logged:
+        fail(f"the log tells of no model, KV and compute buffer on a device: {buffers(log)}")
+    if told := differs(planned, logged):
+        fail(told)
+    first, again = (completion(server, TURN, cache=False) for _ in range(2))
+    if first["tokens"] != again["tokens"]:
+        fail("the same prompt at temperature 0 was answered twice, and differently")
+    turn = completion(server, [*TURN, *again["tokens"], 7, 8, 9], cache=True)
+    if turn["timings"]["cache_n"] < len(TURN):
+        fail(f"the second turn took {turn['timings']['cache_n']} tokens from the cache, and {len(TURN)} were there")
+    held, by = server.held()
+    if not 0.9 * (planned[0] + planned[1]) <= held <= sum(planned) + MOST_BESIDE:
+        fail(f"the device holds {held} MiB ({by}), and {sum(planned):.0f} were planned")
+    return {
+        "build": build,
+        "layers": layers[0] if layers else "",
+        "buffers_mib": buffers(log),
+        "planned_mib": planned,
+        "held_mib": held,
+        "held_by": by,
+        "second_turn": {name: turn["timings"][name] for name in ("cache_n", "prompt_n")},
+    }
+
+
+def differs(planned: list[float], logged: list[float]) -> str | None:
+    """Where model and cache are not what was planned: those are the same bytes on any device. Of the compute buffer the
+    plan's word is taken as it is."""
+    for kind, plan, found in zip(KINDS[:2], planned, logged, strict=False):
+        if abs(found - plan) > max(2, plan / 50):
+            return f"the device holds {found} MiB of {kind}, and {plan:.0f} were planned"
+    return None
+
+
+def completion(server: Served, prompt: list[int], cache: bool) -> Any:
+    """An answer of exactly TOKENS tokens."""
+    body = {"prompt": prompt, "n_predict": TOKENS, "ignore_eos": True, "temperature": 0, "return_tokens": True}
+    answer = server.ask("/completion", {**body, "cache_prompt": cache})
+    if answer["tokens_predicted"] != TOKENS or len(answer["tokens"]) != TOKENS:
+        fail(f"{TOKENS} tokens were asked for, and {answer['tokens_predicted']} came")
+    return answer
+
+
+def smoke(server: Served) -> Any:
+    """The benchmark role's own program, as a host gets it."""
+    # It asks systemd for the process; here no unit holds it, and there may be no systemd.
+    folder = WORK / "bin"
+    folder.mkdir(exist_ok=True)
+    stand_in = folder / "systemctl"
+    stand_in.write_text(f"#!/bin/sh\necho {server.pid}\n", "utf-8")
+    stand_in.chmod(0o755)
+    wanted = wishes().settings
+    wire = {
+        "unit": UNIT,
+        "url": url(server.wanted),
+        "history": "~/benchmarks.jsonl",
+        "key_file": "",
+        "depths": wanted.benchmark.benchmark_depths,
+        "stamp": "",
+        "config": configuration(wanted),
+        "tokens": wanted.benchmark.benchmark_tokens,
+        "driver": None,
+        "kernel": os.uname().release,
+    }
+    script = Script(PROGRAM, (json.dumps(wire),), seconds=limit(wanted.benchmark), python=True)
+    done = subprocess.run(
+        ["python3", "-ISB", "-"],
+        input=remote.stdin(script),
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=script.seconds,
+        check=False,
+    )
+    if done.returncode:
+        fail(f"the smoke run failed: {remote.last_word(done.stderr.splitlines(), [], str(done.returncode), 0)}")
+    return json.loads(done.stdout)
+
+
+def rate(row: dict[str, Any]) -> str:
+    return f"{row['n_depth']}: pp {row['pp'] or '-'} tg {row['tg']}"
+
+
+def main() -> None:
+    wanted = wishes().settings.service
+    try:
+        with device():
+            plan = fit_print(MODEL, wanted)
+        planned = total(plan, on_device=True)
+        if 0 in planned:
+            fail(f"llama-fit-params plans nothing for a device, but for {', '.join(plan)}")
+        with served(wanted, "server") as server:
+            shown = gate(server, planned)
+            record("gate", **shown)
+            print(
+                f"gate: {shown['layers']}; build {shown['build']}; {shown['held_mib']} MiB held ({shown['held_by']}),"
+                f" {sum(planned):.0f} planned; second turn: {shown['second_turn']['cache_n']} from the cache"
+            )
+            result = smoke(server)
+            record("smoke", **result)
+            print(
+                f"smoke: tokens per second at depth {', '.join(map(rate, result['rows']))}; VRAM"
+                f" {result['peak_vram_mib'] or 'not told'}, RAM {result['peak_ram_bytes'] >> 20} MiB"
+            )
+    except NotServed as error:
+        fail(str(error))
+    except (OSError, ValueError, KeyError) as error:
+        fail(f"llama-server did not answer as expected: {error!r}")
+
+
+if __name__ == "__main__":
+    main()
