@@ -126,7 +126,8 @@ def judge(answer: Answer, part: Part, file: dict[str, Any], job: dict[str, Any])
         raise Again(f"{who} answered {status}", answer.number("retry-after") or 0)
     if answer.elsewhere and status in (401, 403, 404, 410):
         raise Again(f"the link to the file has expired ({status})")
-    if status == 401 or (status == 403 and answer.headers.get("x-error-code") == "GatedRepo"):
+    repository = "/" in job["source"]  # or a host that knows nothing of the Hub's tokens
+    if repository and (status == 401 or (status == 403 and answer.headers.get("x-error-code") == "GatedRepo")):
         have = "refused this machine's token" if job["token"] else "wants a token"
         fail(f"{who} {have} ({status}): accept the conditions of the repository, then log in with `hf auth login`")
     total = answer.number("content-range" if status in (206, 416) else "content-length")
