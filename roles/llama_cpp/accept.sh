@@ -15,16 +15,17 @@ links() {
 
 # A build for a GPU that would run on the CPU alone is a failure, never a fallback. Sets `where`, the options of a run.
 finds_devices() {
-    where=
+    where='' split=
+    if knows --n-cpu-moe; then split="--n-cpu-moe 1"; fi
     case $backend in
     cuda)
         found=$(lists_devices | grep -E '^ *CUDA' || true)
         count=$(printf '%s' "$found" | grep -c . || true)
         test "$count" -ge "$devices" ||
-            fail "the CUDA build of llama.cpp sees $count of $devices GPUs: $("$draft/bin/llama-server" --list-devices 2>&1 |
+            fail "the CUDA build of llama.cpp sees $count of $devices GPUs: $(timeout 60 "$draft/bin/llama-server" --list-devices 2>&1 |
                 grep -i -m 1 -E 'cuda.*(fail|error)|no CUDA' || echo 'it says no more')"
         least=$(printf '%s\n' "$found" | sed -nE 's/.*, ([0-9]+) MiB free.*/\1/p' | sort -n | head -n 1)
-        if test "${least:-0}" -ge $ROOM; then where="-ngl 99 --n-cpu-moe 1"; else where="--device none"; fi
+        if test "${least:-0}" -ge $ROOM; then where="-ngl 99 $split"; else where="--device none"; fi
         ;;
     rpc)
         # On a server of its own: the one that serves takes one client at a time.
@@ -33,7 +34,7 @@ finds_devices() {
         device=$!
         wait_for_port "$port"
         lists_devices --rpc "127.0.0.1:$port" | grep -q '^ *RPC' || fail "the new release sees no device over RPC"
-        where="--rpc 127.0.0.1:$port -ngl 99 --n-cpu-moe 1"
+        where="--rpc 127.0.0.1:$port -ngl 99 $split"
         ;;
     esac
 }
@@ -91,7 +92,7 @@ AMX?); name the instruction set, as in llama_cmake_args=['GGML_NATIVE=OFF', 'GGM
 
 clean_up() {
     for process in $server $device; do
-        kill "$process" 2>/dev/null || true
+        kill -KILL "$process" 2>/dev/null || true
         wait "$process" || true
     done
     rm -rf "$place"
@@ -102,7 +103,7 @@ accept() {
     rm -rf "$place"
     mkdir -m 0700 "$place"
     links
-    "$draft/bin/llama-server" --version || fail "the new llama-server does not start"
+    timeout 60 "$draft/bin/llama-server" --version || fail "the new llama-server does not start"
     finds_devices
     answers
 }

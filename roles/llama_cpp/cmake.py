@@ -13,6 +13,7 @@ from roles.observation import Observation
 from roles.settings import LlamaCpp, Settings, cuda_refuses
 from roles.wishes import Wishes
 
+# The first is needed; forks and old versions may lack the others.
 TARGETS = ("llama-server", "llama-bench", "llama-fit-params")
 
 # Nothing from the network in a build; llama-server is asked by HTTP on loopback, and curl downloads the models.
@@ -40,7 +41,7 @@ def backend(wanted: LlamaCpp, nvidia: Nvidia) -> str:
 
 
 def targets(wanted: LlamaCpp) -> tuple[str, ...]:
-    """What is built, and nothing else; the device process too where layers go over RPC."""
+    """What is built where the source has it, and nothing else; the device process too where layers go over RPC."""
     return (*TARGETS, "ggml-rpc-server") if wanted.backend == "rpc" else TARGETS
 
 
@@ -50,8 +51,8 @@ def arguments(wishes: Wishes, observation: Observation) -> tuple[str, ...]:
     # A patched build says so: its commit alone would not be the truth.
     commit = wishes.commit[:9] + ("-patched" if wishes.patches else "")
     chosen = [*ALWAYS, f"LLAMA_BUILD_COMMIT={commit}", f"LLAMA_BUILD_UI={'ON' if wanted.web_ui == 'build' else 'OFF'}"]
-    if number := tag_number(wanted.llama_ref):
-        chosen.append(f"LLAMA_BUILD_NUMBER={number}")
+    # A shallow clone would count one commit, and call every build the first.
+    chosen.append(f"LLAMA_BUILD_NUMBER={tag_number(wanted.llama_ref) or 0}")
     if seen.compiler:
         # cmake would look for c++ first, which may be another one.
         chosen += [f"CMAKE_C_COMPILER={seen.compiler[:-3]}gcc", f"CMAKE_CXX_COMPILER={seen.compiler}"]
@@ -75,6 +76,8 @@ def _cuda(settings: Settings, observation: Observation) -> list[str]:
     tools = cuda.toolkit(wanted.cuda_toolkit, nvidia, seen, host)
     chosen = [
         "GGML_CUDA=ON",
+        # Where NCCL happens to be installed it would be linked, and missed when it goes.
+        "GGML_CUDA_NCCL=OFF",
         # Where no driver is installed, libcuda.so.1 is missing to the linker; whether it loads is proved afterwards.
         "CMAKE_EXE_LINKER_FLAGS=-Wl,--allow-shlib-undefined",
         f"CMAKE_CUDA_COMPILER={tools.nvcc}",

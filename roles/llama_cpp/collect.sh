@@ -1,8 +1,10 @@
 # Removes old releases. Arguments: their keys. One that a unit, the last good service or a process has come to use stays.
 cd "$HOME/.local/share/paddock/releases"
+rm -rf .gone-* # of a run that was killed here
 for key in "$@"; do
     test -f "$key/stamp.json" || continue
-    if grep -qs "/releases/$key/" "$HOME"/.config/systemd/user/*.service "$HOME"/.config/systemd/user/*.d/*.conf ../last-good; then
+    if grep -qs "/releases/$key/" "$HOME"/.config/systemd/user/*.service "$HOME"/.config/systemd/user/*.d/*.conf ../last-good ||
+        readlink /proc/[0-9]*/exe 2>/dev/null | grep -q "/releases/$key/"; then
         continue
     fi
     # First out of sight, as a half-removed release must not look like one.

@@ -24,6 +24,8 @@ configure() {
     if test "$web_ui" = build && ! command -v npm >/dev/null; then
         fail "web_ui='build' needs npm on the host; install it (Debian, Arch, Fedora: npm), or set web_ui='prebuilt' or 'off'"
     fi
+    # Where the server was an example still, as in some forks.
+    if test ! -d "$source/tools/server"; then set -- "$@" -DLLAMA_BUILD_EXAMPLES=ON; fi
     cmake -S "$source" -B "$build" -G Ninja "$@" 2>"$build/errors" || {
         cat "$build/errors"
         fail "cmake refused the configuration: $(grep -v '^$' "$build/errors" | head -n 3 | tr '\n' ' ')"
@@ -31,6 +33,16 @@ configure() {
 }
 
 compile() {
+    there=$(cmake --build "$build" --target help | sed -nE 's/^(\.\.\. )?([a-z][a-z-]*)(:.*)?$/\2/p')
+    chosen=
+    for target in $targets; do
+        if echo "$there" | grep -qx "$target"; then chosen="$chosen $target"; continue; fi
+        case $target in
+        llama-server | ggml-rpc-server) fail "this commit of llama.cpp has no $target, and it is needed" ;;
+        *) echo "this commit has no $target; going on without it" ;;
+        esac
+    done
+    targets=$chosen
     # Two GiB for each compiler: nvcc is the hungry one.
     jobs=$(awk '/^MemAvailable/ {print int($2 / 2097152)}' /proc/meminfo)
     test "$jobs" -le "$(nproc)" || jobs=$(nproc)
@@ -53,7 +65,7 @@ gather() {
         awk '$3 ~ /\/lib(cudart|cublas|cublasLt|nvrtc|nvJitLink)[.]so/ { print $3 }' | sort -u |
         while IFS= read -r library; do cp -L "$library" "$draft/lib/"; done
     # Forks and versions differ in their options, and the unit is written in this release's own.
-    "$draft/bin/llama-server" --help >"$build/help" 2>&1 || true
+    timeout 60 "$draft/bin/llama-server" --help >"$build/help" 2>&1 || true
     python3 -c '
 import re, sys
 lines = [re.split(r"  +(?=[^\s-])", line)[0] for line in sys.stdin if line.startswith("-")]

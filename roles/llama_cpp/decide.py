@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import shlex
 from pathlib import Path
@@ -94,7 +95,6 @@ def built(wishes: Wishes, observation: Observation) -> Decision:
         LLAMA_CPP,
         releases={**seen.releases, release.key: release.stamp},
         shelf={**seen.shelf, release.key: Shelved(size=0, built_ns=newest)},
-        in_use=(*seen.in_use, release.key),
     )
     why = [_why(wishes, release, seen.releases)]
     if release.argument("GGML_CUDA_FA_ALL_QUANTS") == "ON":
@@ -113,7 +113,7 @@ def _given(wishes: Wishes, release: Release, observation: Observation) -> str:
     """The variables of the build script."""
     service, build, gpus = wishes.settings.service, wishes.settings.llama_cpp, classify(observation[GPU]).gpus
     patches = [
-        f"{patch.name.split()[0]} {base64.b64encode(patch.text.encode()).decode()}\n" for patch in wishes.patches
+        f"{'_'.join(patch.name.split())} {base64.b64encode(patch.text.encode()).decode()}\n" for patch in wishes.patches
     ]
     return variables(
         repository=build.llama_repo,
@@ -171,14 +171,17 @@ def _why(wishes: Wishes, release: Release, releases: dict[str, dict[str, object]
 
 
 def collected(wishes: Wishes, observation: Observation) -> Decision:
-    """Old releases beyond `keep_releases` and `releases_disk_max` are gone; what is in use stays, whatever it takes."""
-    seen, wanted = observation[LLAMA_CPP], wishes.settings.llama_cpp
+    """Old releases beyond `keep_releases` and `releases_disk_max` are gone; what is in use or wanted stays, whatever it
+    takes."""
+    seen, wanted, stays = observation[LLAMA_CPP], wishes.settings.llama_cpp, set(observation[LLAMA_CPP].in_use)
+    with contextlib.suppress(cuda.CannotBuild):
+        stays.add(wanted_release(wishes, observation).key)  # built, and perhaps not served yet
     kept, size, gone = 0, 0, []
-    newest_first = sorted(seen.shelf, key=lambda key: (key in seen.in_use, seen.shelf[key].built_ns), reverse=True)
+    newest_first = sorted(seen.shelf, key=lambda key: (key in stays, seen.shelf[key].built_ns), reverse=True)
     for key in newest_first:
         size += seen.shelf[key].size
         kept += 1
-        if key not in seen.in_use and (kept > wanted.keep_releases or size > size_in_bytes(wanted.releases_disk_max)):
+        if key not in stays and (kept > wanted.keep_releases or size > size_in_bytes(wanted.releases_disk_max)):
             gone.append(key)
             kept, size = kept - 1, size - seen.shelf[key].size
     if not gone:

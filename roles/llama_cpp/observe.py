@@ -54,7 +54,7 @@ def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
     for name in ["g++", *sorted({name for name in entries("/usr/bin") if re.fullmatch(r"g\+\+-\d+", name)})]:
         path = find_command(name)
         told = run([path, "-dumpfullversion", "-dumpversion"]) if path else None
-        if told and told["rc"] is None and name == "g++":
+        if told and told["rc"] is None:
             raise RuntimeError(name + " does not answer")  # a version left out would look like another compiler
         if path and told and told["rc"] == 0:
             compilers[path] = told["out"].strip()
@@ -69,6 +69,8 @@ def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
     for root in [*([named] if named else []), *local, "/opt/cuda", "/usr", on_path] if ask["cuda"] else []:
         nvcc = os.path.realpath(os.path.join(root, "bin", "nvcc"))
         told = run([nvcc, "--version"]) if nvcc not in toolkits and os.access(nvcc, os.X_OK) else None
+        if told and told["rc"] is None:
+            raise RuntimeError(nvcc + " does not answer")
         version = re.search(r"release (\d+\.\d+)", told["out"]) if told else None
         if not version:
             continue

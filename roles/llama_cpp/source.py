@@ -27,7 +27,7 @@ def patches(names: tuple[str, ...], folder: Path) -> tuple[Patch, ...]:
     for name in names:
         path = folder / Path(name).expanduser()
         try:
-            found.append(Patch(name, path.read_text("utf-8")))
+            found.append(Patch(name, path.read_bytes().decode("utf-8")))
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not a text"
             raise CannotPin(f"llama_patches: {name!r} cannot be read at {path}: {why}") from None
@@ -64,7 +64,7 @@ def _digest(url: str) -> str | None:
             f"the page of llama.cpp's server cannot be had from {url}: {type(error).__name__}; try again, or set"
             " web_ui='off'"
         ) from None
-    if answer.status_code in (401, 403, 404):  # what the Hub says of what it does not have
+    if answer.status_code in (401, 404):  # what the Hub says of what it does not have
         return None
     digest = re.match(r"[0-9a-f]{64}\b", answer.text) if answer.ok else None
     if digest is None:
@@ -78,5 +78,5 @@ def without_page(wanted: Settings, ui: UiPin | None) -> str | None:
     if wanted.llama_cpp.web_ui != "prebuilt" or ui:
         return None
     if tag_number(ref):
-        return f"no page at the port: llama.cpp has no ready-made one for {ref}"
+        return f"no page at the port: llama.cpp had no ready-made one for {ref} (make update-pins asks again)"
     return f"no page at the port: ready-made ones are for tags such as b10864, and llama_ref={ref[:12]!r} is none"

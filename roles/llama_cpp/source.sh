@@ -45,6 +45,7 @@ bring_page() {
             fail "the page of llama.cpp's server cannot be had from $page_url; try again, or set web_ui='off'"
         echo "$page_sha256  $archive.part" | sha256sum --status --check ||
             fail "the page of llama.cpp's server is not what was pinned: $page_url; try again, or set web_ui='off'"
+        rm -f "$cache"/page-*.tar.gz
         mv -f "$archive.part" "$archive"
     fi
     mkdir -p tools/ui/dist

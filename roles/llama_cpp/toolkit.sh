@@ -1,6 +1,6 @@
 # Puts NVIDIA's CUDA toolkit together from its wheels, in a folder of its own. Wants: folder, compiler, wheels (a line each:
 # name, version, sha256, URL). Runs in a transient unit; killed anywhere and run again, it goes on.
-if test -x "$folder/bin/nvcc"; then exit 0; fi
+if "$folder/bin/nvcc" --version >/dev/null 2>&1; then exit 0; fi
 cache=$HOME/.cache/paddock/wheels draft=${folder%/*}/.new
 rm -rf "$draft"
 mkdir -p "$cache" "$draft"
@@ -53,3 +53,5 @@ print("\n".join("int " + name + "(void) { return 999; }" for name in sorted(name
 rm -rf "$folder"
 mv -T "$root" "$folder"
 rm -rf "$draft" "$cache"
+# The releases carry what they need of an older one.
+find "${folder%/*}" -mindepth 1 -maxdepth 1 ! -path "$folder" -exec rm -rf {} +

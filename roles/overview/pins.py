@@ -37,7 +37,9 @@ def update_pins() -> None:
             state.failed_hosts.add(each)
             state.active_hosts.discard(each)
     told = known.update(anew)
-    for line in told or [f"every pin in {known.path} is the newest"]:
+    if not told and not state.failed_hosts:
+        told = [f"every pin in {known.path} is the newest"]
+    for line in told:
         logger.info(f"paddock: {line}")
     if "--dry" not in sys.argv:
         known.save()

@@ -39,7 +39,8 @@ def asked_for(wanted: Service, knows: Collection[str]) -> list[str]:
     if wanted.load_mode != "auto":
         old = OLD_LOAD_MODES[wanted.load_mode]
         is_old = bool(knows) and "--load-mode" not in knows and set(old) <= set(knows)
-        words += old if is_old else ["--load-mode", wanted.load_mode]
+        by_default = wanted.load_mode == "mmap" and "--mmap" not in knows and "--no-mmap" in knows
+        words += [] if by_default else old if is_old else ["--load-mode", wanted.load_mode]
     if wanted.lazy_mode != "auto":
         words += ["--lazy-mode", wanted.lazy_mode]
     if wanted.moe_cache_mib:
@@ -55,9 +56,9 @@ def spelled(words: list[str], knows: Collection[str]) -> list[str]:
         at = words.index("-fit")
         if words[at + 1] == "off":  # a release from before it fits nothing by itself
             words = words[:at] + words[at + 2 :]
-    lacking = [word for word in words if is_option(word) and word.partition("=")[0] not in knows]
+    lacking = [word for word in words if is_option(word) and word not in knows]
     if lacking:
-        option = lacking[0].partition("=")[0]
+        option = lacking[0]
         since = f"; llama.cpp has it {SINCE[option]}" if option in SINCE else ""
         raise LacksOption(f"this release of llama.cpp has no {option}{since}")
     return words

@@ -71,4 +71,5 @@ def _sentences(error: ValidationError) -> Iterable[str]:
         by_key.setdefault(key, []).append(message[0].lower() + message[1:])
         values[key] = item["input"]
     for key, messages in by_key.items():
-        yield f"{key}={values[key]!r}: {', or '.join(dict.fromkeys(messages))}" if messages else key
+        shown = re.sub(r"://[^/@]*@", "://...@", repr(values.get(key)))  # what stands there may be a secret
+        yield f"{key}={shown}: {', or '.join(dict.fromkeys(messages))}" if messages else key

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from roles.settings.base import Record, key
 from roles.settings.model import Model
+from roles.settings.server_args import ServerArgs
 from roles.settings.values import (
     Auto,
     CacheType,
@@ -20,23 +21,11 @@ from roles.settings.values import (
     SizeOrShare,
     Text,
     Toolkit,
-    Word,
     size_in_bytes,
 )
 
 ROLES = ("packages", "browser", "llama_cpp", "model", "service", "benchmark")
 QUANTIZED = ("q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
-# Options that stand for a key of their own, or would bring a secret into a process list: what to do instead.
-OWNED = {
-    **dict.fromkeys(
-        ("-m", "--model", "-mu", "--model-url", "-hf", "-hfr", "--hf-repo"), "the model role has keys for it"
-    ),
-    **dict.fromkeys(("-hft", "--hf-token"), "a token never goes into a command line"),
-    **dict.fromkeys(("--api-key",), "use api_key_file"),
-    **dict.fromkeys(("--host", "--port", "--api-key-file", "--rpc", "-c", "--ctx-size"), "it has a key of its own"),
-    **dict.fromkeys(("-ngl", "--gpu-layers", "--n-gpu-layers", "-ncmoe", "--n-cpu-moe"), "it has a key of its own"),
-    **dict.fromkeys(("-fit", "--fit", "-cram", "--cache-ram", "-np", "--parallel"), "Paddock plans with its own value"),
-}
 # FlashAttention kernels of a plain CUDA build: both caches of the same type, and one of these.
 PLAIN_KERNELS = ("f16", "bf16", "q8_0", "q4_0")
 
@@ -74,8 +63,8 @@ class LlamaCpp(Record):
     @field_validator("llama_repo")
     @classmethod
     def _no_secret_in_the_url(cls, repo: str) -> str:
-        if re.match(r"https?://[^/@]*:[^/@]*@", repo):
-            raise ValueError("holds a password, and it would be shown and logged; give it to git's credential helper")
+        if re.match(r"https?://[^/]*@|\w+://[^/@]*:[^/@]*@", repo):
+            raise ValueError("holds a name or a secret, and is shown and logged; leave that to git's credential helper")
         return repo
 
     @model_validator(mode="after")
@@ -118,7 +107,7 @@ class Service(Record):
     top_p: float | None = key(None, "default top-p", 0.95, ge=0, le=1)
     top_k: int | None = key(None, "default top-k", 20, ge=0)
     min_p: float | None = key(None, "default min-p", 0.0, ge=0, le=1)
-    server_args: tuple[Word, ...] = key(
+    server_args: ServerArgs = key(
         (), "further arguments of llama-server, a word each; checked against the release's --help", ["--no-warmup"]
     )
     host: Text = key("127.0.0.1", "address to listen on; beyond loopback only with api_key_file", "192.168.1.20")
@@ -133,15 +122,6 @@ class Service(Record):
     memory_cap_required: bool | Literal["warn"] = key(
         True, "refuse a host on which the cap would not be enforced; 'warn' only says so", "warn"
     )
-
-    @field_validator("server_args")
-    @classmethod
-    def _not_what_is_a_key_or_a_secret(cls, words: tuple[str, ...]) -> tuple[str, ...]:
-        for word in words:
-            option = word.partition("=")[0]
-            if option in OWNED:
-                raise ValueError(f"{option} is not for server_args: {OWNED[option]}")
-        return words
 
     @model_validator(mode="after")
     def _one_planner(self) -> Service:

@@ -25,8 +25,8 @@ NO_DRIVER = "cannot run here: libcuda.so.1 is missing, which NVIDIA's driver bri
 
 
 @pytest.fixture(scope="module")
-def cuda_host(deploy_lab: Lab, one: LabHost) -> Iterator[LabHost]:
-    """A bare host. `one`: the bridge must exist first."""
+def cuda_host(deploy_lab: Lab, one: LabHost, hub: object) -> Iterator[LabHost]:
+    """A bare host. `one`: the bridge must exist first; `hub`: pins are resolved before anything else."""
     host = boot("cuda", lab=deploy_lab)
     services.start_upstream(deploy_lab)
     yield host
@@ -51,7 +51,7 @@ def test_the_toolkit_is_put_together_and_llama_cpp_is_configured_with_it(
     inventory = write_inventory(tmp_path, [wanted("packages llama_cpp")])
     process = start(deploy_lab, inventory, "-y")
     try:
-        wait_until(cuda_host, "grep -q '^\\[.*ggml-cuda.dir' ~/.local/share/paddock/jobs/build.log", 900)
+        wait_until(cuda_host, "grep -q '^\\[.*ggml-cuda.dir' ~/.local/share/paddock/jobs/build.log", 900, process)
     finally:
         as_dev(cuda_host, "systemctl --user stop paddock-build")
         out, err = process.communicate(timeout=120)

@@ -38,7 +38,7 @@ def test_an_unchanged_second_run_starts_no_compiler(converged: LabHost, deploy_l
     with accounted(converged) as ran:
         run = deploy(deploy_lab, folder / "inventory.py", "-y")
     assert run.code == 0, run.text
-    assert ran.runs["python3"] >= 1, "the probe itself ran, so something was counted"
+    assert ran.runs["getconf"] == 1, "the probe itself ran, and was counted"
     assert ran.compilers == {}
 
 
@@ -83,7 +83,7 @@ def test_a_controller_that_is_killed_leaves_a_build_that_the_next_run_joins(
 ) -> None:
     inventory = write_inventory(folder, [target("one", **patched(folder, "controller"))])
     process = start(deploy_lab, inventory, "-y", "--data", "only=llama_cpp")
-    wait_until(converged, COMPILING)
+    wait_until(converged, COMPILING, run=process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
     run = deploy(deploy_lab, inventory, "-y", "--data", "only=llama_cpp", seconds=900)
@@ -99,15 +99,18 @@ def build_log(host: LabHost) -> list[str]:
 def test_a_connection_that_is_killed_leaves_a_build_that_the_next_run_joins(
     converged: LabHost, deploy_lab: Lab, folder: Path
 ) -> None:
+    count = "journalctl USER_UNIT=paddock-build.service -o cat --no-pager | grep -c ^Started || true"
+    before = int(converged.sh(count).stdout)
     inventory = write_inventory(folder, [target("one", **patched(folder, "connection"))])
     process = start(deploy_lab, inventory, "-y", "--data", "only=llama_cpp")
-    wait_until(converged, COMPILING)
+    wait_until(converged, COMPILING, run=process)
     converged.sh("pkill -KILL -u dev -x sshd")
     out, err = process.communicate(timeout=120)
     assert process.returncode == 1, out + err
     assert "paddock: one: build llama.cpp f7cb80cb8: the connection was lost" in err
     run = deploy(deploy_lab, inventory, "-y", "--data", "only=llama_cpp", seconds=900)
     assert run.code == 0, run.text
+    assert int(converged.sh(count).stdout) == before + 1, "the same build went on to its end"
 
 
 def test_a_build_that_is_killed_goes_on_where_it_was(converged: LabHost, deploy_lab: Lab, folder: Path) -> None:
@@ -116,7 +119,7 @@ def test_a_build_that_is_killed_goes_on_where_it_was(converged: LabHost, deploy_
     before = releases(converged)
     # All on the host: with a warm compiler cache it is over in seconds.
     some = "until grep -q '^\\[[2-9][0-9]/' ~/.local/share/paddock/jobs/build.log; do sleep 0.05; done"
-    wait_until(converged, "systemctl --user is-active paddock-build")
+    wait_until(converged, "systemctl --user is-active paddock-build", run=process)
     as_dev(converged, f"{some}; systemctl --user kill --signal=KILL paddock-build", seconds=120)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 1, out + err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -148,9 +149,10 @@ def test_a_download_that_breaks_off_is_resumed(converged: LabHost, hub: Hub, dep
     assert sent < 19_314_496 * 1.1 + 1_000_000 + header
 
 
-def wait_until(host: LabHost, script: str, seconds: float = 60) -> None:
-    """Until a script of the user dev succeeds."""
+def wait_until(host: LabHost, script: str, seconds: float = 60, run: subprocess.Popen[str] | None = None) -> None:
+    """Until a script of the user dev succeeds; in vain once `run` has ended."""
     end = time.monotonic() + seconds
     while host.sh(script, user="dev", check=False).returncode:
+        assert run is None or run.poll() is None, run.communicate()
         assert time.monotonic() < end, f"not within {seconds} s: {script}"
         time.sleep(0.2)

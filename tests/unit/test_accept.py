@@ -33,6 +33,7 @@ def call(folder: Path, script: str, function: str, **values: str) -> tuple[int, 
 def server(folder: Path, devices: str) -> None:
     """A llama-server that tells these devices."""
     (folder / "devices").write_text(devices)
+    (folder / "flags.txt").write_text("--n-cpu-moe\n")
     local.tool(folder / "bin", "llama-server", f"cat {folder}/devices\n")
 
 

@@ -133,4 +133,6 @@ def test_architectures_are_explicit_and_of_every_card() -> None:
     assert cuda.architectures("auto", nvidia) == "120-real;86-real"
     assert cuda.architectures("75-real", nvidia) == "75-real"
     with pytest.raises(CannotBuild, match="set cuda_architectures"):
-        cuda.architectures("auto", Nvidia("healthy", gpus=(gpu(None),)))
+        cuda.architectures("auto", Nvidia("healthy"))
+    with pytest.raises(CannotBuild, match="NVIDIA Graphics Device does not tell a compute capability"):
+        cuda.architectures("auto", Nvidia("healthy", gpus=(gpu("8.6"), gpu(None, "NVIDIA Graphics Device"))))

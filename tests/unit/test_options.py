@@ -31,6 +31,7 @@ def words(knows: frozenset[str], **data: Any) -> list[str]:
         ({"load_mode": "none"}, NEW, ["--load-mode", "none"]),
         ({"load_mode": "none"}, OLD, ["--no-mmap"]),
         ({"load_mode": "mmap"}, OLD, ["--mmap"]),
+        ({"load_mode": "mmap"}, OLD - {"--mmap"}, []),
         ({"load_mode": "mlock"}, OLD, ["--no-mmap", "--mlock"]),
         ({"load_mode": "mmap+mlock"}, OLD, ["--mlock"]),
         ({"load_mode": "dio"}, OLD, ["--direct-io"]),
@@ -51,7 +52,6 @@ def test_an_option_is_written_as_the_release_knows_it(
         ({"moe_cache_mib": 400}, r"has no --moe-cache-mib; llama\.cpp has it since b11480 \(#29887\)"),
         ({"lazy_mode": "on"}, "has no --lazy-mode; llama.cpp has it since b10731"),
         ({"server_args": ["--new-thing", "5"]}, "has no --new-thing$"),
-        ({"server_args": ["--new-thing=5"]}, "has no --new-thing$"),
     ],
 )
 def test_one_that_the_release_lacks_is_told_with_the_build_that_has_it(data: dict[str, Any], told: str) -> None:
@@ -82,7 +82,10 @@ def test_a_number_is_no_option() -> None:
         (["--api-key=abc"], "--api-key is not for server_args: use api_key_file"),
         (["-hft", "hf_abc"], "a token never goes into a command line"),
         (["--model", "/x.gguf"], "the model role has keys for it"),
-        (["-np", "4"], "Paddock plans with its own value"),
+        (["-np", "4"], "Paddock needs its own value"),
+        (["--cache-type-k", "iq4_nl"], "it has a key of its own"),
+        (["-fa", "off"], "it has a key of its own"),
+        (["--new-thing=5"], "'--new-thing=5' is one word, and llama-server takes an option and its value as two"),
     ],
 )
 def test_what_has_a_key_or_is_a_secret_is_not_for_server_args(args: list[str], told: str) -> None:

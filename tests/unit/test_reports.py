@@ -99,7 +99,7 @@ def test_what_goes_together_is_chosen(seen: Observation, nvcc: str, compiler: st
         ),
         pytest.param(
             NO_CAPABILITY,
-            "no GPU tells its compute capability; set cuda_architectures, as in '86-real'",
+            "NVIDIA Graphics Device does not tell a compute capability; set cuda_architectures, as in '86-real'",
             id="E10: llama.cpp#18430",
         ),
         pytest.param(

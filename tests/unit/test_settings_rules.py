@@ -95,3 +95,22 @@ def test_a_share_is_of_the_memory_in_whole_mebibytes() -> None:
 @pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("90min", 5400), ("2h", 7200), ("1d", 86400)])
 def test_durations_are_counted_in_seconds(text: str, seconds: int) -> None:
     assert settings.seconds(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "repo",
+    [
+        "https://ghp_SECRET@github.com/me/fork.git",
+        "https://me:SECRET@git.example/fork.git",
+        "ssh://git:SECRET@git.example/fork",
+    ],
+)
+def test_a_secret_in_the_address_of_a_repository_is_refused_and_not_shown(repo: str) -> None:
+    (told,) = problems(llama_repo=repo)
+    assert "holds a name or a secret" in told
+    assert "SECRET" not in told
+
+
+@pytest.mark.parametrize("repo", ["https://git.example/fork.git", "git@github.com:me/fork.git", "ssh://git@host/fork"])
+def test_the_address_of_a_repository_may_name_an_ssh_user(repo: str) -> None:
+    assert problems(llama_repo=repo) == []

@@ -24,6 +24,7 @@ PAGES: dict[str, tuple[int, str]] = {
     "b101": (404, "Entry not found"),
     "b102": (200, "<html>a captive portal</html>"),
     "b103": (503, "try again"),
+    "b104": (403, "a proxy does not like it"),
 }
 
 
@@ -76,9 +77,9 @@ def test_nothing_is_asked_where_there_is_nothing_to_ask_for(lock: Lock, ref: str
     assert not lock.changed
 
 
-@pytest.mark.parametrize(("ref", "told"), [("b102", "answered 200 without"), ("b103", "answered 503 without")])
-def test_an_answer_that_is_no_digest_is_not_believed(lock: Lock, hub: str, ref: str, told: str) -> None:
-    with pytest.raises(CannotPin, match=f"{told} a sha256; try again, or set web_ui='off'"):
+@pytest.mark.parametrize(("ref", "status"), [("b102", 200), ("b103", 503), ("b104", 403)])
+def test_an_answer_that_is_no_digest_is_not_believed(lock: Lock, hub: str, ref: str, status: int) -> None:
+    with pytest.raises(CannotPin, match=f"answered {status} without a sha256; try again, or set web_ui='off'"):
         page(lock, hub, ref)
 
 
@@ -93,18 +94,20 @@ def test_why_there_is_no_page_is_told() -> None:
         "no page at the port: ready-made ones are for tags such as b10864, and llama_ref='master' is none"
     )
     wanted = hosts.wishes(llama_ref="b101", web_ui="prebuilt").settings
-    assert source.without_page(wanted, None) == "no page at the port: llama.cpp has no ready-made one for b101"
+    assert source.without_page(wanted, None) == (
+        "no page at the port: llama.cpp had no ready-made one for b101 (make update-pins asks again)"
+    )
     assert source.without_page(wanted, UiPin(DIGEST, "u")) is None
     assert source.without_page(hosts.wishes().settings, None) is None, "none is wanted"
 
 
 def test_patches_lie_beside_the_inventory_or_where_they_say(tmp_path: Path) -> None:
-    (tmp_path / "one.patch").write_text("1")
+    (tmp_path / "one.patch").write_bytes(b"1\r\n")
     (tmp_path / "else").mkdir()
     other = tmp_path / "else" / "two.patch"
     other.write_text("2")
     found = source.patches(("one.patch", str(other)), tmp_path)
-    assert [patch.text for patch in found] == ["1", "2"]
+    assert [patch.text for patch in found] == ["1\r\n", "2"], "a patch to a file of DOS lines has them too"
     assert found[0].sha256 != found[1].sha256
 
 
