@@ -1,5 +1,6 @@
 # The verbs of this project. `make demo` and `make test` are the two that matter; both need root on a Debian-like machine.
-.PHONY: help setup docs lint check test soak test-cuda gpu-pack test-gpu-dry bench bench-build demo demo-down update-pins
+.PHONY: help setup docs lint check test soak test-cuda gpu-pack test-gpu-dry bench bench-build bench-download demo
+.PHONY: demo-down update-pins
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -14,9 +15,10 @@ help:
 	@echo "make docs       the pages that are made from the code"
 	@echo "make check      lint, types, unit and plan tests; under a minute"
 	@echo "make update-pins INVENTORY=inventory/mine.py [DRY=1]    resolves refs and files anew, shows old -> new"
-	@echo "make soak       the property tests, with 10,000 examples each"
+	@echo "make soak       the property tests, with 10,000 examples each; downloads, killed 10 times each"
 	@echo "make bench      what a run costs on a host that is as wanted"
 	@echo "make bench-build  what a one-line update costs the compiler"
+	@echo "make bench-download  what a download costs beside curl and sha256sum"
 	@echo "make test-cuda  CUDA compiled whole by the role, an hour of CPU"
 	@echo "make gpu-pack   what a machine with a GPU and without network needs for tests/gpu/run.sh"
 	@echo "make test       all tests, on throwaway hosts of this machine"
@@ -59,12 +61,16 @@ test-gpu-dry: setup
 
 soak: setup
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 1800 tests/unit/test_settings_fuzz.py tests/unit/test_gpu_properties.py
+	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 3000 tests/lab/test_model_resumed.py -k killed
 
 test-cuda: setup
 	PADDOCK_CUDA=1 $(BIN)/pytest -s --timeout 7200 tests/lab/test_cuda.py
 
 bench: setup
 	$(BIN)/python -m benchmarks.converged
+
+bench-download: setup
+	$(BIN)/python -m benchmarks.download
 
 bench-build: setup
 	$(BIN)/python -m benchmarks.build

@@ -42,4 +42,6 @@ if wishes:
         old_releases(wishes=wishes)  # after the service, which may still have referred to one
     if wanted.runs("benchmark"):
         benchmark(wishes=wishes)
+    if wanted.runs("model"):
+        overview.collected(name="Remove models that nothing refers to", wishes=wishes)
     overview.ended(name="Remember and sum up", wishes=wishes)

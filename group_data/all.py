@@ -22,10 +22,15 @@ releases_disk_max = "10G"  # disk that they may take together; what serves and w
 # model: Which GGUF is served, and where it comes from.
 
 model_repo = None  # repository on the Hub
-model_file = None  # path of the GGUF in that repository
+model_file = None  # path of the GGUF there (of several parts any one), or a quantization that only one has
 model_revision = "main"  # branch, tag or commit; resolved once and kept in the lock
+model_url = None  # a GGUF anywhere else, instead of model_repo; with model_sha256
+model_sha256 = None  # sha256 of the file at model_url, 64 hexadecimal digits
 model_path = None  # a GGUF that is on the host already, instead of model_repo; ~ is the host user's home
+model_keep = 2  # downloaded models to keep, the wanted one included; what something refers to stays anyway
 hub_endpoint = "https://huggingface.co"  # URL of the Hub or of a mirror
+hub_token_for = None  # a hub_endpoint that shall get the Hub's token too; else only the Hub's own host does
+download_rate_max = None  # bytes a second that a download may take
 download_time_max = "24h"  # a download that takes longer is stopped; what has come is kept
 
 # service: How llama-server runs. Names and values are llama.cpp's own.

@@ -16,9 +16,9 @@ PROGRAM = (Path(__file__).parent / "job_program.py").read_text("utf-8")
 class Job:
     """A shell program in the unit `paddock-NAME`.
 
-    `seconds` and `memory` (bytes) cap it. Progress is that of ninja's step counter in its log, or of the size of the
-    file `watch` on its way to `total` bytes. `secret` is text that the script finds in the file
-    $XDG_RUNTIME_DIR/paddock-NAME.secret (0600, in memory) and must remove.
+    `seconds` and `memory` (bytes) cap it. Progress is that of ninja's step counter in its log, or of the files `watch`
+    (or their parts, NAME.part) on their way to `total` bytes, with its log's last line. `secret` is text that the
+    script finds in the file $XDG_RUNTIME_DIR/paddock-NAME.secret (0600, in memory) and must remove.
     """
 
     name: str
@@ -27,7 +27,7 @@ class Job:
     args: tuple[str, ...]
     seconds: int
     memory: int
-    watch: str = ""
+    watch: tuple[str, ...] = ()
     total: int = 1
     secret: str = ""
 

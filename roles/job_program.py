@@ -97,10 +97,13 @@ class Progress:
         self.first = self.size()
 
     def size(self) -> int:
-        try:
-            return os.path.getsize(self.job["watch"])
-        except OSError:
-            return 0
+        return sum(self.size_of(path) for path in self.job["watch"])
+
+    def size_of(self, path: str) -> int:
+        for name in (path + ".part", path):
+            with contextlib.suppress(OSError):
+                return os.path.getsize(name)
+        return 0
 
     def line(self) -> str:
         passed = time.time() - self.began
@@ -108,7 +111,9 @@ class Progress:
             size, total = self.size(), self.job["total"]
             speed = max(size - self.first, 0) / max(passed, 0.1)
             left = clock((total - size) / speed) + " left" if speed else "waiting"
-            return f"{human(size)} of {human(total)}, {size * 100 // total} %, {human(speed)}/s, {left}"
+            said = ([line for line in tail(self.log).splitlines() if line.strip()] or ["downloading"])[-1]
+            now = f"{human(speed)}/s, {left}" if said == "downloading" else said
+            return f"{human(size)} of {human(total)}, {size * 100 // total} %, {now}"
         steps = re.findall(r"^\[(\d+)/(\d+)\] (.*)$", tail(self.log), re.M)
         if not steps:
             last = [line for line in tail(self.log).splitlines() if line.strip()]

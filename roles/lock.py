@@ -55,6 +55,10 @@ class Lock:
         except ValidationError:
             raise LockError(f"{self.path}: the entry {name!r} under {kind} is not whole; delete it") from None
 
+    def names(self, kind: str) -> list[str]:
+        """The names of all entries of a kind."""
+        return list(self._entries.get(kind, {}))
+
     def put(self, kind: str, name: str, value: Any) -> None:
         self._entries.setdefault(kind, {})[name] = value
         self.changed = True

@@ -44,6 +44,7 @@ def look_at_machine(ask: dict[str, Any]) -> dict[str, Any]:
             "noexec": "noexec" in best[3].split(","),
             "writable": os.access(path, os.W_OK | os.X_OK),
             "read_only": "ro" in best[3].split(","),
+            "device": os.stat(path).st_dev,
         }
 
     return {
@@ -63,7 +64,8 @@ def look_at_machine(ask: dict[str, Any]) -> dict[str, Any]:
 
 
 class Place(Seen):
-    """Free bytes and inodes (None where the file system does not count them) where Paddock writes."""
+    """Free bytes and inodes (None where the file system does not count them) where Paddock writes. Places with one
+    `device` share them."""
 
     free: int
     inodes_free: int | None
@@ -71,6 +73,7 @@ class Place(Seen):
     noexec: bool
     read_only: bool
     writable: bool
+    device: int = 0
 
 
 class MachineSeen(Seen):
@@ -90,7 +93,7 @@ class MachineSeen(Seen):
     places: dict[str, Place]
 
 
-# Where Paddock writes: releases and models, sources and builds.
-DATA, CACHE = "~/.local/share/paddock", "~/.cache/paddock"
+# Where Paddock writes: releases and notes, sources and builds; and models, which people put on a disk of their own.
+DATA, CACHE, MODELS = "~/.local/share/paddock", "~/.cache/paddock", "~/.local/share/paddock/models"
 
-MACHINE = Fragment("machine", look_at_machine, lambda _: {"places": [DATA, CACHE]}, MachineSeen)
+MACHINE = Fragment("machine", look_at_machine, lambda _: {"places": [DATA, CACHE, MODELS]}, MachineSeen)

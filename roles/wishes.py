@@ -3,21 +3,79 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from roles.settings import Settings
 
 
 @dataclass(frozen=True)
-class ModelPin:
-    """A file on the Hub: which commit, how many bytes, which sha256, and where to get it."""
+class Anatomy:
+    """What the header of a GGUF tells before a weight is there: bytes, tokens of context, 0 where it is silent.
 
-    repo: str
-    file: str
-    commit: str
+    `expert_bytes`: of each layer; `attention_bytes`: of all layers. `mla`: attention is compressed.
+    """
+
+    architecture: str
+    layers: int = 0
+    experts: int = 0
+    experts_used: int = 0
+    expert_bytes: tuple[int, ...] = ()
+    attention_bytes: int = 0
+    trained_context: int = 0
+    mla: bool = False
+    chat_template: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        told = [self.architecture, f"{self.layers} layers"]
+        if self.experts:
+            told.append(f"{self.experts} experts" + (f", {self.experts_used} used" if self.experts_used else ""))
+        if mean := sum(self.expert_bytes) // max(sum(size > 0 for size in self.expert_bytes), 1):
+            told.append(f"{mean / 1e6:.1f} MB of experts a layer")
+        if self.attention_bytes:
+            told.append(f"{self.attention_bytes / 1e6:.1f} MB of attention")
+        told.append(f"trained for {self.trained_context} tokens" if self.trained_context else "trained context unknown")
+        return ", ".join([*told, "chat template" if self.chat_template else "no chat template"])
+
+
+@dataclass(frozen=True)
+class PinnedFile:
+    """One file of a model: its path in the repository, bytes, sha256, and where to get it. A URL may be a secret."""
+
+    path: str
     size: int
     sha256: str
-    url: str
+    url: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ModelPin:
+    """A model that is downloaded: its files in llama.cpp's order, all in one folder on the host.
+
+    `source` is told to people (owner/name, or a host); `folder` is its own below the models; `anatomy` is None as long
+    as nobody has read the header.
+    """
+
+    source: str
+    commit: str
+    folder: str
+    files: tuple[PinnedFile, ...]
+    anatomy: Anatomy | None = None
+
+    @property
+    def file(self) -> str:
+        """The path of the first file: the one that llama-server is given."""
+        return self.files[0].path
+
+    @property
+    def size(self) -> int:
+        return sum(one.size for one in self.files)
+
+    @property
+    def sha256(self) -> str:
+        """Of the one file; of several, a digest of theirs."""
+        if len(self.files) == 1:
+            return self.files[0].sha256
+        return hashlib.sha256(" ".join(one.sha256 for one in self.files).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -67,7 +125,8 @@ class ToolkitPin:
 @dataclass(frozen=True)
 class Wishes:
     """`commit` is llama.cpp's; `model` is None where the model is a file on the host already, `ui` where there is no
-    ready-made page, `toolkit` where the host's own CUDA toolkit is used."""
+    ready-made page, `toolkit` where the host's own CUDA toolkit is used. `locked`: the folders of all models in the
+    lock, which are kept."""
 
     settings: Settings
     commit: str
@@ -75,3 +134,4 @@ class Wishes:
     patches: tuple[Patch, ...] = ()
     ui: UiPin | None = None
     toolkit: ToolkitPin | None = None
+    locked: tuple[str, ...] = ()

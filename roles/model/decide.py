@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 from roles import job
@@ -10,58 +12,138 @@ from roles.job import Job
 from roles.model.observe import MODEL, File, ModelSeen, Sidecar
 from roles.observation import Observation
 from roles.operation import Decision, Step
-from roles.settings import seconds
+from roles.settings import Model, seconds, size_in_bytes
 from roles.wishes import ModelPin, Wishes
 
-DOWNLOAD_MEMORY = 512 << 20  # bytes; curl and sha256sum need a few MB, the rest is page cache
+DOWNLOAD_MEMORY = 512 << 20  # bytes; curl and Python need 30 MB, the rest is page cache
+STALL = 60  # seconds without a byte after which a connection is given up
+PAUSES = (1, 2, 4, 8, 16, 30, 60, 60, 60)  # seconds between tries that bring nothing
 
-DOWNLOAD = (Path(__file__).parent / "download.sh").read_text("utf-8")
+
+def program() -> str:
+    """The download's two halves as the one program that a host gets: without what the second imports of the first."""
+    first, second = (
+        (Path(__file__).parent / f"{name}_program.py").read_text("utf-8") for name in ("transfer", "download")
+    )
+    own = second.partition("from __future__ import annotations\n")[2].splitlines(keepends=True)
+    return first + "".join(line for line in own if not line.startswith("from roles."))
+
+
+DOWNLOAD = f"exec python3 -ISB - \"$@\" <<'END_OF_PROGRAM'\n{program()}\nEND_OF_PROGRAM"
 
 
 def present(wishes: Wishes, token: str | None, observation: Observation) -> Decision:
-    """The model's file is on the host and is the one that was pinned. `token`: for the Hub, where it wants one."""
+    """The model's files are on the host and are those that were pinned. `token`: for the Hub, where it wants one."""
     seen = observation[MODEL]
     if wishes.model is None:
         return Decision(observation, refusal=unfit_path(seen))
-    if seen.verified == wishes.model.sha256:
+    if holds(wishes.model, seen):
         return Decision(observation)
-    if not observation[HOST].commands.get("curl"):
-        return Decision(observation, refusal="no curl to download the model with; run the packages role first")
-    limit = seconds(wishes.settings.model.download_time_max)
-    return _download(wishes.model, token, limit, observation)
+    return _download(wishes, wishes.model, token, observation)
+
+
+def verified(wishes: Wishes, token: str | None, observation: Observation) -> Decision:
+    """Every byte of the model is read again, and what is damaged is downloaded anew. Never at rest: it is asked for."""
+    if wishes.model is None:
+        return Decision(
+            observation, left_out="model_path is a file of your own, and there is no sha256 to verify it with"
+        )
+    decision = _download(wishes, wishes.model, token, observation, again=True)
+    if decision.refusal or not holds(wishes.model, observation[MODEL]):
+        return decision
+    why = f"read {wishes.model.file} again and compare it with its sha256 ({_gb(wishes.model.size)})"
+    return replace(decision, reasons=(why,))
+
+
+def holds(pin: ModelPin, seen: ModelSeen) -> bool:
+    """Whether all the files of a pinned model are there and verified."""
+    return [one.verified for one in seen.files] == [one.sha256 for one in pin.files]
 
 
 def lacking(pin: ModelPin, seen: ModelSeen) -> int:
     """Bytes still to come. A file of the right size may be the right one, and is looked at first."""
-    if seen.verified == pin.sha256 or (seen.file and seen.file.size == pin.size):
-        return 0
-    return max(pin.size - seen.part_size, 0)
+    total = 0
+    for wanted, there in zip(pin.files, seen.files, strict=True):
+        right = there.verified == wanted.sha256 or (there.file and there.file.size == wanted.size)
+        total += 0 if right else max(wanted.size - there.part_size, 0)
+    return total
 
 
-def _download(pin: ModelPin, token: str | None, limit: int, observation: Observation) -> Decision:
-    seen, file_name = observation[MODEL], pin.file.rsplit("/", 1)[-1]
-    download = Job(
-        name="download",
-        title=file_name,
-        text=DOWNLOAD,
-        args=(seen.path, pin.url, str(pin.size), pin.sha256),
-        seconds=limit,
-        memory=DOWNLOAD_MEMORY,
-        watch=seen.path + ".part",
-        total=pin.size,
-        secret=f'header = "Authorization: Bearer {token}"' if token else "",
+def known(pin: ModelPin | None, seen: ModelSeen) -> ModelSeen:
+    """What is known of the model: from the file that stands there, or from the header of the one that is to come."""
+    if pin is None or pin.anatomy is None or holds(pin, seen):
+        return seen
+    told = pin.anatomy
+    return seen.model_copy(
+        update={
+            "architecture": told.architecture,
+            "layers": told.layers or None,
+            "experts": told.experts or None,
+            "trained_context": told.trained_context or None,
+            "mla": told.mla,
+        }
     )
-    why = "it is not what was pinned" if seen.file else "it is not on the host"
-    resumed = f", {_gb(lacking(pin, seen))} of it still to come" if seen.part_size else ""
-    file = File(kind="file", mode=0o644, uid=observation[HOST].uid, size=pin.size, mtime_ns=0)
-    after = observation.replace(
-        MODEL, file=file, is_gguf=True, sidecar=Sidecar(sha256=pin.sha256, size=pin.size, mtime_ns=0), part_size=0
-    )
+
+
+def _download(
+    wishes: Wishes, pin: ModelPin, token: str | None, observation: Observation, again: bool = False
+) -> Decision:
+    seen = observation[MODEL]
+    if not observation[HOST].commands.get("curl"):
+        return Decision(observation, refusal="no curl to download the model with; run the packages role first")
+    download = _job(wishes.settings.model, pin, token, seen, again)
+    why = "it is not what was pinned" if all(one.file for one in seen.files) else "it is not on the host"
+    started = any(one.part_size for one in seen.files) or any(one.verified for one in seen.files)
+    resumed = f", {_gb(lacking(pin, seen))} of it still to come" if started else ""
+    parts = f" and {len(pin.files) - 1} more" if len(pin.files) > 1 else ""
+    reasons = [f"download {pin.file}{parts} from {pin.source} ({_gb(pin.size)}{resumed}): {why}"]
+    if pin.anatomy:
+        reasons.append(f"its header says: {pin.anatomy}")
     return Decision(
-        after,
-        reasons=(f"download {pin.file} from {pin.repo} ({_gb(pin.size)}{resumed}): {why}",),
+        _after(pin, observation),
+        reasons=tuple(reasons),
         steps=(Step(f"download {pin.file}", job.follow(download), goes_on=job.goes_on(download)),),
     )
+
+
+def _job(wanted: Model, pin: ModelPin, token: str | None, seen: ModelSeen, again: bool) -> Job:
+    told = {
+        "files": [
+            {"path": there.path, "size": one.size, "sha256": one.sha256}
+            for one, there in zip(pin.files, seen.files, strict=True)
+        ],
+        "revision": pin.commit,
+        "source": pin.source,
+        "rate": size_in_bytes(wanted.download_rate_max) if wanted.download_rate_max else 0,
+        "again": again,
+        "stall": STALL,
+        "pauses": PAUSES,
+    }
+    return Job(
+        name="download",
+        title=pin.file.rsplit("/", 1)[-1],
+        text=DOWNLOAD,
+        args=(json.dumps(told),),
+        seconds=seconds(wanted.download_time_max),
+        memory=DOWNLOAD_MEMORY,
+        watch=tuple(one.path for one in seen.files),
+        total=pin.size,
+        secret=json.dumps({"token": token or "", "urls": [one.url for one in pin.files]}),
+    )
+
+
+def _after(pin: ModelPin, observation: Observation) -> Observation:
+    """All files verified, and what the header says of them."""
+    seen = known(pin, observation[MODEL])
+
+    def got(at: int) -> dict[str, object]:
+        size, sha256 = pin.files[at].size, pin.files[at].sha256
+        file = File(kind="file", mode=0o644, uid=observation[HOST].uid, size=size, mtime_ns=0)
+        return {"file": file, "sidecar": Sidecar(sha256=sha256, size=size, mtime_ns=0), "part_size": 0}
+
+    rest = tuple(one.model_copy(update=got(at)) for at, one in enumerate(seen.rest, 1))
+    fields = {name: getattr(seen, name) for name in ("architecture", "layers", "experts", "trained_context", "mla")}
+    return observation.replace(MODEL, **fields, **got(0), rest=rest, is_gguf=True)
 
 
 def unfit_path(seen: ModelSeen) -> str | None:
@@ -72,6 +154,8 @@ def unfit_path(seen: ModelSeen) -> str | None:
         return f"model_path={seen.path!r} is not a file"
     if not seen.is_gguf:
         return f"model_path={seen.path!r} is not a GGUF, or cannot be read"
+    if seen.missing:
+        return f"model_path={seen.path!r} is the first of several parts, and {seen.missing[0]} is not beside it"
     return None
 
 

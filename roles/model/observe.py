@@ -1,39 +1,67 @@
-"""The model file on the host, and what its sidecar says of it."""
+"""The model's files on the host, what their sidecars say of them, and which other models were downloaded."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from roles.machine import MODELS
 from roles.observation import Fragment, Seen
-from roles.probe_tools import gguf_metadata, node, read
+from roles.probe_tools import entries, gguf_metadata, node, read
 
 
 def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
     """Runs on the host."""
     import json
     import os
+    import re
+
+    def file_at(path: str) -> dict[str, Any]:
+        part = node(path + ".part")
+        # Of another version, or not ours at all: as if there were none.
+        try:
+            sidecar = json.loads(read(path + ".json") or "null")
+        except ValueError:
+            sidecar = None
+        kinds = {"sha256": str, "size": int, "mtime_ns": int}
+        ours = isinstance(sidecar, dict) and all(isinstance(sidecar.get(name), kind) for name, kind in kinds.items())
+        return {
+            "path": path,
+            "file": node(os.path.realpath(path)),
+            "sidecar": sidecar if ours else None,
+            "part_size": part["size"] if part else 0,
+        }
 
     path = os.path.expanduser(ask["path"])
     header = gguf_metadata(path) if os.path.isfile(path) else None
     metadata = header or {}
     architecture = metadata.get("general.architecture")
-    part = node(path + ".part")
-    # Of another version, or not ours at all: as if there were none.
-    try:
-        sidecar = json.loads(read(path + ".json") or "null")
-    except ValueError:
-        sidecar = None
-    kinds = {"sha256": str, "size": int, "mtime_ns": int}
-    ours = isinstance(sidecar, dict) and all(isinstance(sidecar.get(name), kind) for name, kind in kinds.items())
+    shard = re.search(r"-00001-of-(\d{5})\.gguf$", path)
+    parts = (
+        [f"{path[:-20]}-{number:05}-of-{shard.group(1)}.gguf" for number in range(2, int(shard.group(1)) + 1)]
+        if shard
+        else []
+    )
+    root, stored = os.path.expanduser(ask["models"]), []
+    for owner in entries(root):
+        for name in entries(os.path.join(root, owner)):
+            size, newest = 0, 0
+            for folder, _, files in os.walk(os.path.join(root, owner, name)):
+                left = [file for file in files if file + ".json" in files or file.endswith((".part", ".bad"))]
+                for at in filter(None, (node(os.path.join(folder, file)) for file in left)):
+                    size, newest = size + at["size"], max(newest, at["mtime_ns"])
+            if newest:
+                stored.append({"folder": owner + "/" + name, "size": size, "mtime_ns": newest})
     return {
-        "path": path,
-        "file": node(os.path.realpath(path)),
+        **file_at(path),
+        "rest": [file_at(os.path.expanduser(one)) for one in ask["rest"]],
+        "missing": [one for one in parts if not ask["rest"] and not os.path.exists(one)],
         "is_gguf": header is not None,
         "architecture": architecture,
+        "layers": metadata.get(f"{architecture}.block_count"),
+        "experts": metadata.get(f"{architecture}.expert_count"),
         "trained_context": metadata.get(f"{architecture}.context_length"),
         "mla": f"{architecture}.attention.kv_lora_rank" in metadata,
-        "sidecar": sidecar if ours else None,
-        "part_size": part["size"] if part else 0,
+        "stored": stored,
     }
 
 
@@ -55,18 +83,13 @@ class Sidecar(Seen):
     mtime_ns: int
 
 
-class ModelSeen(Seen):
-    """`path` is absolute; sizes in bytes. From the file's own header: `trained_context` in tokens, and whether its
-    attention is compressed (MLA)."""
+class FileSeen(Seen):
+    """One file of a model; `path` is absolute, `part_size` what has come of it so far, in bytes."""
 
     path: str
     file: File | None
-    is_gguf: bool
-    architecture: str | None = None
-    trained_context: int | None = None
-    mla: bool = False
-    sidecar: Sidecar | None
-    part_size: int
+    sidecar: Sidecar | None = None
+    part_size: int = 0
 
     @property
     def verified(self) -> str | None:
@@ -77,13 +100,39 @@ class ModelSeen(Seen):
         return self.sidecar.sha256 if same else None
 
 
+class Stored(Seen):
+    """A model that was downloaded, wanted now or not: its folder below the models, bytes, its newest file's time."""
+
+    folder: str
+    size: int
+    mtime_ns: int
+
+
+class ModelSeen(FileSeen):
+    """The first file, and the `rest` of a model in several. `missing`: parts that a given one lacks. From the file's
+    own header: `trained_context` in tokens, and whether its attention is compressed (MLA)."""
+
+    rest: tuple[FileSeen, ...] = ()
+    missing: tuple[str, ...] = ()
+    is_gguf: bool
+    architecture: str | None = None
+    layers: int | None = None
+    experts: int | None = None
+    trained_context: int | None = None
+    mla: bool = False
+    stored: tuple[Stored, ...] = ()
+
+    @property
+    def files(self) -> tuple[FileSeen, ...]:
+        return (self, *self.rest)
+
+
 def ask_for_model(wishes: Any) -> dict[str, Any]:
-    """Where the model is, or shall be: a folder of its own per repository and commit, so that an update never
-    replaces what still serves."""
+    """Where the model is, or shall be."""
     if wishes.model is None:
-        return {"path": wishes.settings.model.model_path}
-    folder = f"{wishes.model.repo.replace('/', '--')}/{wishes.model.commit[:12]}"
-    return {"path": f"~/.local/share/paddock/models/{folder}/{wishes.model.file}"}
+        return {"path": wishes.settings.model.model_path, "rest": [], "models": MODELS}
+    first, *rest = [f"{MODELS}/{wishes.model.folder}/{one.path}" for one in wishes.model.files]
+    return {"path": first, "rest": rest, "models": MODELS}
 
 
 MODEL = Fragment("model", look_at_model, ask_for_model, ModelSeen)

@@ -1,96 +1,142 @@
-"""A file on the Hub as commit, size and sha256: resolved once with the Hub's own client, kept in the lock."""
+"""A model as commit, size and sha256 per file: resolved once with the Hub's own client, kept in the lock."""
 
 from __future__ import annotations
 
 import difflib
-import re
+from typing import Annotated, Any
+from urllib.parse import quote, unquote, urlsplit
 
-from huggingface_hub import HfApi, get_hf_file_metadata, get_token, hf_hub_url
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from roles.lock import Lock
-from roles.settings import HUB, Model
-from roles.wishes import ModelPin
+from roles.model import hub, names
+from roles.model.hub import CannotPin, Tell
+from roles.settings import Model
+from roles.wishes import ModelPin, PinnedFile
 
-SECONDS = 30
+__all__ = ["CannotPin", "locked", "model"]
+
+
+class ResolvedFile(BaseModel):
+    """One file; size in bytes."""
+
+    path: str
+    size: Annotated[int, Field(gt=0)]
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Resolved(BaseModel):
-    """What the lock keeps of a file on the Hub; size in bytes."""
+    """What the lock keeps of a model. `commit` is empty for one that is not from the Hub."""
 
     commit: str
-    size: int
-    sha256: str
+    files: Annotated[list[ResolvedFile], Field(min_length=1)]
 
 
-class CannotPin(Exception):
-    """The model could not be resolved; the text says why and what to do."""
-
-
-def token(wanted: Model) -> str | None:
-    """The Hub client's own token (HF_TOKEN, or what `hf auth login` stored), for the Hub's own host alone."""
-    return get_token() if wanted.hub_endpoint == HUB else None
-
-
-def model(wanted: Model, lock: Lock) -> ModelPin | None:
-    """None for a file that is on the host already. Asks the Hub only for what the lock lacks. Raises CannotPin."""
-    if wanted.model_repo is None or wanted.model_file is None:
+def model(wanted: Model, lock: Lock, tell: Tell) -> ModelPin | None:
+    """None for a file that is on the host already. Asks only for what the lock lacks; `tell` says what is waited for.
+    Raises CannotPin."""
+    if wanted.model_path is not None:
         return None
-    name = f"{wanted.model_repo} {wanted.model_revision} {wanted.model_file}"
+    name = _name(wanted)
     known = lock.get("model", name, Resolved)
     if known is None:
-        known = _resolve(wanted, wanted.model_repo, wanted.model_file)
+        known = _on_the_hub(wanted, tell) if wanted.model_repo else _anywhere(wanted, tell)
         lock.put("model", name, known.model_dump())
-    url = hf_hub_url(wanted.model_repo, wanted.model_file, revision=known.commit, endpoint=wanted.hub_endpoint)
-    return ModelPin(wanted.model_repo, wanted.model_file, known.commit, known.size, known.sha256, url)
+    return ModelPin(
+        source=wanted.model_repo or urlsplit(wanted.model_url or "").hostname or "",
+        commit=known.commit or known.files[0].sha256,
+        folder=_folder(name, known),
+        files=tuple(
+            PinnedFile(one.path, one.size, one.sha256, url(wanted, known.commit, one.path)) for one in known.files
+        ),
+    )
 
 
-def _resolve(wanted: Model, repo: str, file: str) -> Resolved:
-    endpoint, revision = wanted.hub_endpoint, wanted.model_revision
+def url(wanted: Model, commit: str, path: str) -> str:
+    """Where a file is, by its commit: what stands there never changes."""
+    if wanted.model_repo is None:
+        return str(wanted.model_url)
+    return f"{wanted.hub_endpoint.rstrip('/')}/{wanted.model_repo}/resolve/{commit}/{quote(path)}"
+
+
+def locked(lock: Lock) -> tuple[str, ...]:
+    """The folders of all models that the lock refers to, of whichever host. Raises LockError."""
+    found = {name: lock.get("model", name, Resolved) for name in lock.names("model")}
+    return tuple(_folder(name, known) for name, known in found.items() if known)
+
+
+def _name(wanted: Model) -> str:
+    """The entry's name in the lock; a query may hold a secret."""
+    if wanted.model_repo:
+        return f"{wanted.model_repo} {wanted.model_revision} {wanted.model_file}"
+    at = urlsplit(wanted.model_url or "")
+    return f"{at.scheme}://{at.netloc}{at.path} {wanted.model_sha256}"
+
+
+def _folder(name: str, known: Resolved) -> str:
+    """A folder of its own per repository and commit, so that an update never replaces what still serves."""
+    owner = name.split(" ")[0].replace("/", "--") if known.commit else "url"
+    return f"{owner}/{(known.commit or known.files[0].sha256)[:12]}"
+
+
+def _on_the_hub(wanted: Model, tell: Tell) -> Resolved:
+    # Here, and not above: a run whose lock has all spares the half second that this takes.
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HFValidationError
+
+    repo, revision, token = str(wanted.model_repo), wanted.model_revision, hub.token(wanted)
+    api = HfApi(endpoint=wanted.hub_endpoint, token=token or False)
+
+    def ask() -> Any:
+        return api.model_info(repo, revision=revision, files_metadata=True, timeout=hub.SECONDS)
+
     try:
-        url = hf_hub_url(repo, file, revision=revision, endpoint=endpoint)
-        found = get_hf_file_metadata(url, token=token(wanted) or False, timeout=SECONDS, endpoint=endpoint)
+        info = hub.patiently(ask, tell)
     except HFValidationError:
         raise CannotPin(f"model_repo={repo!r} is not a name on the Hub; it is written owner/name") from None
-    except GatedRepoError:
-        raise CannotPin(
-            f"{repo} is gated: accept its conditions on {endpoint}/{repo}, then run `hf auth login` on this machine"
-            " or set HF_TOKEN"
-        ) from None
-    except RevisionNotFoundError:
-        raise CannotPin(f"{repo} has no branch, tag or commit called {revision!r}") from None
-    except RepositoryNotFoundError:
-        raise CannotPin(
-            f"{endpoint} has no model {repo!r}, or it is private and this machine's token may not see it"
-        ) from None
-    except EntryNotFoundError:
-        raise CannotPin(_no_such_file(wanted, repo, file)) from None
-    except HfHubHTTPError as error:
-        raise CannotPin(f"{endpoint} answered {error.response.status_code} for {repo}; try again later") from None
     except Exception as error:  # the client's HTTP library has its own names for no network, no DNS and bad TLS
-        raise CannotPin(f"{endpoint} cannot be reached: {str(error).splitlines()[0]}") from None
-    # An LFS file's etag is its sha256; any other file's is a git hash of 40 digits.
-    if not found.etag or not re.fullmatch(r"[0-9a-f]{64}", found.etag) or not found.commit_hash or not found.size:
-        raise CannotPin(f"{file} in {repo} has no sha256 on the Hub; a GGUF always has one, so this is another file")
-    return Resolved(commit=found.commit_hash, size=found.size, sha256=found.etag)
+        near = _near(api, repo, revision) if hub.code_of(error) == "RevisionNotFound" else ""
+        raise CannotPin(hub.sentence(error, wanted, token) + near) from None
+    siblings = {one.rfilename: one for one in info.siblings or []}
+    paths = names.chosen(str(wanted.model_file), siblings, f"{repo} at {revision}")
+    files = []
+    for path in paths:
+        lfs = siblings[path].lfs
+        if lfs is None or not info.sha:
+            raise CannotPin(
+                f"{path} in {repo} has no sha256 on the Hub; a GGUF always has one, so this is another file"
+            )
+        files.append(ResolvedFile(path=path, size=lfs.size, sha256=lfs.sha256))
+    return Resolved(commit=info.sha, files=files)
 
 
-def _no_such_file(wanted: Model, repo: str, file: str) -> str:
-    what = f"{repo} at {wanted.model_revision} has no file {file!r}"
+def _near(api: Any, repo: str, revision: str) -> str:
+    """The branches and tags that there are, the nearest first; nothing where they cannot be listed."""
     try:
-        info = HfApi(endpoint=wanted.hub_endpoint, token=token(wanted) or False).model_info(
-            repo, revision=wanted.model_revision, timeout=SECONDS
-        )
-    except Exception:  # the sentence is true without the names of the others
-        return what
-    models = sorted(one.rfilename for one in info.siblings or [] if one.rfilename.endswith(".gguf"))
-    near = difflib.get_close_matches(file, models, n=3, cutoff=0.3) or models[:3]
-    return f"{what}; it has {', '.join(near)}" if near else f"{what}, nor any other GGUF"
+        refs = api.list_repo_refs(repo)
+    except Exception:  # the sentence is true without them
+        return ""
+    there = [one.name for one in (*refs.branches, *refs.tags)]
+    return f"; it has {', '.join(difflib.get_close_matches(revision, there, n=3, cutoff=0.3) or there[:3])}"
+
+
+def _anywhere(wanted: Model, tell: Tell) -> Resolved:
+    import requests
+
+    at = str(wanted.model_url)
+    headers = {"Range": "bytes=0-0", "Accept-Encoding": "identity"}
+
+    def ask() -> str:
+        with requests.get(at, headers=headers, timeout=hub.SECONDS, stream=True) as answer:
+            answer.raise_for_status()
+            told = answer.headers.get("Content-Range", "").rpartition("/")[2]
+            return told or answer.headers.get("Content-Length", "")
+
+    try:
+        size = hub.patiently(ask, tell)
+    except requests.RequestException as error:
+        raise CannotPin(hub.sentence(error, wanted, None)) from None
+    name = unquote(urlsplit(at).path).rsplit("/", 1)[-1]
+    if not size.isdigit() or int(size) == 0:
+        raise CannotPin(f"{urlsplit(at).hostname} does not tell how big {name} is, so its download cannot be planned")
+    return Resolved(commit="", files=[ResolvedFile(path=name, size=int(size), sha256=str(wanted.model_sha256))])

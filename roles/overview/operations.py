@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 
 from pyinfra import logger
 from pyinfra.api import operation
@@ -10,6 +11,8 @@ from pyinfra.api.command import PyinfraCommand
 
 from roles import claim, observation, plan, remote, trouble
 from roles.host import HOST
+from roles.model import collect, header, hub
+from roles.model.hub import Tell
 from roles.observation import Observation
 from roles.operation import Decision, Step, converge
 from roles.overview import record, start
@@ -30,7 +33,7 @@ def checked(wishes: Wishes) -> Generator[PyinfraCommand]:
     def decide(seen: Observation) -> Decision:
         if seen[HOST].root == "password" and needs_root(wishes, seen):
             remote.ask_password()
-        decision = preflight(wishes, seen, remote.has_password())
+        decision = ahead(wishes, seen, remote.has_password(), host.log)
         if decision.refusal is None:
             trouble.verdict(host, str(verdict(wishes, seen)))
         return decision
@@ -52,6 +55,37 @@ def ended(wishes: Wishes) -> Generator[PyinfraCommand]:
             return _released(seen) if claim.held(host) else Decision(seen)
         decision = record.recorded(wishes, seen)
         return decision if decision.steps or not claim.held(host) else _released(seen)
+
+    yield from converge(decide)
+
+
+def ahead(wishes: Wishes, seen: Observation, has_password: bool, tell: Tell) -> Decision:
+    """The preflight, with what the header of a model that is still to come tells. No header is no reason to stop: the
+    host may reach what this machine does not."""
+    note = ""
+    try:
+        wishes = header.informed(wishes, seen, tell)
+    except hub.CannotPin as error:
+        return Decision(seen, refusal=str(error))
+    except header.CannotRead as error:
+        note = f"the model is not known before it is downloaded: {error}"
+    decision = preflight(wishes, seen, has_password)
+    notes = "; ".join(filter(None, [decision.left_out, note]))
+    return replace(decision, left_out=notes or None)
+
+
+def naming(seen: Observation) -> list[str]:
+    """The texts in which a model may be named: the unit, the one that would come back, and the user's own."""
+    service = seen[SERVICE]
+    return [service.unit or "", service.last_good or "", *service.naming]
+
+
+@operation()
+def collected(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """No more downloaded models than are kept, beside those that something refers to."""
+
+    def decide(seen: Observation) -> Decision:
+        return collect.collected(wishes, naming(seen), seen)
 
     yield from converge(decide)
 

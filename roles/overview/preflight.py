@@ -12,8 +12,8 @@ from roles.llama_cpp import cuda
 from roles.llama_cpp.decide import TOOLKIT_DISK, disk_needed, toolkit_there
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import wanted_release
-from roles.machine import CACHE, DATA, MACHINE
-from roles.model.decide import lacking, unfit_path
+from roles.machine import CACHE, DATA, MACHINE, MODELS
+from roles.model.decide import holds, known, lacking, unfit_path
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.operation import Decision
@@ -59,6 +59,8 @@ def preflight(wishes: Wishes, seen: Observation, has_password: bool = True) -> D
     checks: list[Callable[[Wishes, Observation], str | None]] = []
     if roles("llama_cpp") or roles("service"):
         checks += [_driver, _places, _build]
+    if roles("model"):
+        checks += [_model_place]
     if roles("llama_cpp") or roles("model"):
         checks += [_disk]
     if roles("service"):
@@ -130,9 +132,22 @@ def _places(wishes: Wishes, seen: Observation) -> str | None:
     return None
 
 
+def _model_place(wishes: Wishes, seen: Observation) -> str | None:
+    """Where a model that is still to come will be."""
+    place = seen[MACHINE].places[MODELS]
+    if wishes.model is None or holds(wishes.model, seen[MODEL]):
+        return None
+    if place.read_only or not place.writable:
+        how = "is on a file system that is mounted read-only" if place.read_only else "cannot be written"
+        return f"{MODELS} {how} by {seen[HOST].user}, and {wishes.model.file} is to be downloaded to it"
+    if place.type in ("tmpfs", "ramfs"):
+        return f"{MODELS} is in memory ({place.type}), and a model there would take the RAM that it is run with"
+    return None
+
+
 def _disk(wishes: Wishes, seen: Observation) -> str | None:
     """One sum for what is to come: release and model are on the same disk for most people."""
-    free, cache, needs = seen[MACHINE].places[DATA].free, seen[MACHINE].places[CACHE].free, {}
+    places, needs = seen[MACHINE].places, {}
     try:
         ready = prepared(wishes, seen)
         release = wanted_release(wishes, ready)
@@ -144,12 +159,24 @@ def _disk(wishes: Wishes, seen: Observation) -> str | None:
         pass  # told by another check
     if wishes.model and (to_come := lacking(wishes.model, seen[MODEL])) and wishes.settings.runs("model"):
         needs["the model"] = to_come
-    if cache < needs.get("the build", 0):
-        return f"{CACHE} has {cache / 1e9:.1f} GB free, and the build takes {needs['the build'] / 1e9:.1f} GB"
+    if places[CACHE].free < needs.get("the build", 0):
+        return (
+            f"{CACHE} has {places[CACHE].free / 1e9:.1f} GB free, and the build takes {needs['the build'] / 1e9:.1f} GB"
+        )
+    if places[DATA].device != places[MODELS].device and "the model" in needs:
+        return _room(MODELS, seen, {"the model": needs.pop("the model")}) or _room(DATA, seen, needs)
+    return _room(DATA, seen, needs)
+
+
+def _room(path: str, seen: Observation, needs: dict[str, int]) -> str | None:
+    """The sentence about a disk that cannot hold all of `needs` beside the models that stay."""
+    free = seen[MACHINE].places[path].free
     if not needs or free >= sum(needs.values()) + DISK_MARGIN:
         return None
     told = " and ".join(f"{size / 1e9:.1f} GB for {what}" for what, size in needs.items())
-    return f"{DATA} has {free / 1e9:.1f} GB free; it takes {told}, and {DISK_MARGIN / 1e9:.1f} GB to spare"
+    held = sum(one.size for one in seen[MODEL].stored) if "the model" in needs else 0
+    others = f". Models that are there hold {held / 1e9:.1f} GB, and the one that serves must stay" if held else ""
+    return f"{path} has {free / 1e9:.1f} GB free; it takes {told}, and {DISK_MARGIN / 1e9:.1f} GB to spare{others}"
 
 
 def _memory(wishes: Wishes, seen: Observation) -> str | None:
@@ -166,7 +193,7 @@ def _memory(wishes: Wishes, seen: Observation) -> str | None:
 
 def _model(wishes: Wishes, seen: Observation) -> str | None:
     given = None if wishes.model else unfit_path(seen[MODEL])
-    return given or reasons.unfit_model(wishes.settings.service, seen[MODEL])
+    return given or reasons.unfit_model(wishes.settings.service, known(wishes.model, seen[MODEL]))
 
 
 def _service(wishes: Wishes, seen: Observation) -> str | None:

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from pyinfra import logger
 from pyinfra.api import Host, State
 
 from roles import lock, observation, remote, settings, trouble
@@ -135,8 +136,9 @@ def resolved(wanted: Settings, known: lock.Lock) -> Wishes:
     return Wishes(
         wanted,
         llama_cpp_pin.commit(build, known),
-        model_pin.model(wanted.model, known),
+        model_pin.model(wanted.model, known, logger.info),
         source.patches(build.llama_patches, known.path.parent),
         source.page(wanted, known),
         wheels.toolkit(build, known),
+        model_pin.locked(known),
     )

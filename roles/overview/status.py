@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 
+from pyinfra import logger
 from rich.console import Console
 from rich.table import Table
 
@@ -15,10 +16,13 @@ from roles.browser.observe import BROWSER
 from roles.browser.table import MODEL_SERVICE
 from roles.gpu.classify import Nvidia
 from roles.machine import MACHINE
+from roles.model import header
+from roles.model.observe import MODEL
 from roles.observation import Observation, Unreadable
 from roles.overview import start
 from roles.overview.forecast import forecast
-from roles.overview.preflight import gpu, preflight, verdict
+from roles.overview.operations import ahead
+from roles.overview.preflight import gpu, verdict
 from roles.service.observe import SERVICE, ServiceSeen
 from roles.service.reasons import options
 from roles.wishes import Wishes
@@ -49,6 +53,7 @@ def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
     told = options(service.unit or "")
     serves = [
         told.get("-m", "no model").rsplit("/", 1)[-1],
+        *(about(wishes, seen) if told.get("-m") == seen[MODEL].path else []),
         f"release {told.get('release', 'none')}",
         f"{service.shown('ActiveState') or 'no unit'}, {service.shown('NRestarts') or 0} restarts",
         benchmark.line(last) if last and last.stamp == service.running_stamp else "not measured",
@@ -62,9 +67,20 @@ def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
     ]
     if seen[BROWSER].installs:
         machine.append(f"browsers: {report.summary(wishes.settings.browser, seen)}")
-    refusal = preflight(wishes, seen).refusal
+    refusal = ahead(wishes, seen, True, logger.info).refusal
+    wishes = header.informed(wishes, seen, None)  # what was fetched right now is kept
     would = [f"refuse it: {refusal}"] if refusal else [str(verdict(wishes, seen)), *forecast(wishes, True, seen)]
     return "\n".join(serves), "\n".join(machine), "\n".join(would)
+
+
+def about(wishes: Wishes, seen: Observation) -> list[str]:
+    """What the model is: from the header that is kept here, or from what the probe reads of the file itself."""
+    if wishes.model and (found := header.kept(wishes.model)):
+        return [str(found)]
+    model = seen[MODEL]
+    counted = {"layers": model.layers, "experts": model.experts, "tokens of trained context": model.trained_context}
+    told = [f"{number} {what}" for what, number in counted.items() if number]
+    return [", ".join([model.architecture, *told])] if model.architecture else []
 
 
 def vram(nvidia: Nvidia) -> str:

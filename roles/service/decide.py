@@ -7,6 +7,7 @@ from pathlib import Path
 from roles.host import HOST, no_root
 from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.observe import LLAMA_CPP
+from roles.model.decide import holds
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.operation import Decision, Step
@@ -68,7 +69,7 @@ def refused(wishes: Wishes, unit: Unit, observation: Observation) -> str | None:
     if unit.release not in observation[LLAMA_CPP].releases:
         return f"release {unit.release} of llama.cpp is not on this host; run the llama_cpp role too"
     model = observation[MODEL]
-    if wishes.model and model.verified != wishes.model.sha256:
+    if wishes.model and not holds(wishes.model, model):
         return f"{wishes.model.file} is not on this host, or not verified; run the model role too"
     if not wishes.model and not model.is_gguf:
         return f"model_path={model.path!r} is not a GGUF on this host"
@@ -101,8 +102,13 @@ def _after(unit: Unit, observation: Observation) -> Observation:
         "MemoryMax": str(unit.memory_max),
         "MemorySwapMax": str(unit.swap_max),
     }
+    before = observation[SERVICE]
+    worked = (
+        before.unit if before.unit and before.proved and f"PADDOCK_STAMP={before.proved}\n" in before.unit else None
+    )
     return observation.replace(
         SERVICE,
+        last_good=worked or before.last_good,
         unit=unit.text,
         running_stamp=unit.stamp,
         proved=unit.stamp,

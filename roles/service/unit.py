@@ -44,6 +44,7 @@ def wanted_unit(wishes: Wishes, observation: Observation) -> Unit:
     file = model.file
     # A file that was replaced under the same name is another one to the process, which has the old one open.
     identity = f"{wishes.model.sha256 if wishes.model else ''} {file.size} {file.mtime_ns}" if file else ""
+    identity += "".join(f" {one.file.size} {one.file.mtime_ns}" for one in model.rest if one.file)
     if keys := observation[SERVICE].key_file:  # read at the start alone: a new key is for a new process
         identity += f" {keys.size} {keys.mtime_ns}"
     cap, swap = memory_max(wanted, host), size_in_bytes(wanted.service_memory_swap_max)

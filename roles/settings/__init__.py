@@ -4,13 +4,12 @@
 """
 
 from roles.settings.check import errors, of, part_of
+from roles.settings.model import HUB, SHARD, Model
 from roles.settings.records import (
-    HUB,
     ROLES,
     Benchmark,
     Browser,
     LlamaCpp,
-    Model,
     Service,
     Settings,
     cuda_refuses,
@@ -20,6 +19,7 @@ from roles.settings.values import seconds, size_in_bytes
 __all__ = [
     "HUB",
     "ROLES",
+    "SHARD",
     "Benchmark",
     "Browser",
     "LlamaCpp",

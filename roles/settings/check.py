@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from roles.settings.records import OWNER, RECORDS, Record, Settings
+from roles.settings.base import Record
+from roles.settings.records import OWNER, RECORDS, Settings
 
 R = TypeVar("R", bound=Record)
 

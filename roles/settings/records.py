@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
 
+from roles.settings.base import Record, key
+from roles.settings.model import Model
 from roles.settings.server_args import ServerArgs
 from roles.settings.values import (
     Auto,
@@ -25,19 +27,9 @@ from roles.settings.values import (
 )
 
 ROLES = ("packages", "browser", "llama_cpp", "model", "service", "benchmark")
-HUB = "https://huggingface.co"
 QUANTIZED = ("q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 # FlashAttention kernels of a plain CUDA build: both caches of the same type, and one of these.
 PLAIN_KERNELS = ("f16", "bf16", "q8_0", "q4_0")
-
-
-def key(default: Any, description: str, example: Any, **rules: Any) -> Any:
-    """A key of the inventory: what it is when nobody says, what it means with its unit, and a value one might write."""
-    return Field(default, description=description, examples=[example], **rules)
-
-
-class Record(BaseModel):
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class LlamaCpp(Record):
@@ -86,39 +78,6 @@ class LlamaCpp(Record):
                 raise ValueError(
                     f"rpc_servers: {server!r} is not on loopback, and llama.cpp's RPC protocol has no authentication"
                 )
-        return self
-
-
-class Model(Record):
-    """Which GGUF is served, and where it comes from."""
-
-    model_repo: Text | None = key(None, "repository on the Hub", "unsloth/Qwen3.6-35B-A3B-GGUF")
-    model_file: Text | None = key(None, "path of the GGUF in that repository", "Qwen3.6-35B-A3B-UD-IQ2_M.gguf")
-    model_revision: Text = key("main", "branch, tag or commit; resolved once and kept in the lock", "v1")
-    model_path: HostPath | None = key(
-        None, "a GGUF that is on the host already, instead of model_repo; ~ is the host user's home", "~/mine.gguf"
-    )
-    hub_endpoint: Text = key(HUB, "URL of the Hub or of a mirror", "https://mirror.example")
-    download_time_max: Duration = key("24h", "a download that takes longer is stopped; what has come is kept", "2h")
-
-    @model_validator(mode="after")
-    def _names_are_the_hubs(self) -> Model:
-        if self.model_repo and not re.fullmatch(r"[\w.-]+/[\w.-]+", self.model_repo):
-            raise ValueError(f"model_repo: {self.model_repo!r} is not a name on the Hub; it is written owner/name")
-        if self.model_file and (".." in self.model_file.split("/") or not self.model_file.endswith(".gguf")):
-            raise ValueError(f"model_file: {self.model_file!r} is not the path of a .gguf in a repository")
-        return self
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Model:
-        if (self.model_path is None) == (self.model_repo is None):
-            raise ValueError("model_path, model_repo: set exactly one of the two")
-        if (self.model_repo is None) != (self.model_file is None):
-            raise ValueError("model_repo, model_file: one without the other names no model")
-        if self.model_file and re.search(r"-\d{5}-of-\d{5}\.gguf$", self.model_file):
-            raise ValueError(
-                "model_file: a model in several files cannot be downloaded yet; put it there, and set model_path"
-            )
         return self
 
 

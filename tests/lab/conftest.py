@@ -14,7 +14,10 @@ from tests.lab.deploying import Run, deploy, target, write_inventory
 from tests.lab.host import LabHost, boot, down
 from tests.lab.hub.__main__ import RENAMES, repositories
 from tests.lab.hub.server import Hub
+from tests.lab.model_lab import ROOT, Bench, as_dev
 
+SERVED = "systemctl --user show -p MainPID --value paddock-llama-server"
+ASK = """curl -sf http://127.0.0.1:8091/completion -d '{"prompt": "Hello", "n_predict": 4, "ignore_eos": true}'"""
 COLD_SECONDS = 2400  # packages, a whole build of llama.cpp, a model: on two cores without any cache
 
 
@@ -73,3 +76,25 @@ def converged_image(first: Run, one: LabHost, deploy_lab: Lab, folder: Path) -> 
     """The disk of a deployed host, for more of its kind."""
     assert first.code == 0, first.text
     return one.snapshot("converged")
+
+
+@pytest.fixture(scope="module")
+def deployed(
+    first: Run, one: LabHost, deploy_lab: Lab, hub: Hub, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
+    """A deployed host for downloads, with an inventory and a lock of its own; other tests find no more than theirs."""
+    assert first.code == 0, first.text
+    yield Bench(deploy_lab, one, hub, tmp_path_factory.mktemp("model"))
+    as_dev(one, f"cd {ROOT} && ls | grep -vx paddock--tiny-moe | xargs -r rm -rf")
+
+
+@pytest.fixture
+def bench(deployed: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """The service of before runs, and runs on as the same process through all of the test."""
+    deployed.hub.reset()
+    monkeypatch.setenv("HF_HOME", str(deployed.folder / "no-token"))
+    pid = as_dev(deployed.host, SERVED)
+    yield deployed
+    deployed.hub.reset()
+    assert as_dev(deployed.host, SERVED) == pid
+    assert '"tokens_predicted":4' in deployed.host.sh(ASK, timeout=120).stdout

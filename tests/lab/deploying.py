@@ -68,6 +68,7 @@ def environment(lab: Lab) -> dict[str, str]:
         "PADDOCK_LAB_BRIDGE": lab.bridge,
         "PADDOCK_LAB_NET": lab.net,
         "PYINFRA_PROGRESS": "off",
+        "XDG_CACHE_HOME": str(lab.run_dir / "cache"),  # no token and no header of this machine's own
     }
 
 

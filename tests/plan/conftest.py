@@ -26,7 +26,10 @@ LOCK = {
     "llama_cpp": {"file:///nonexistent/llama.cpp b12464": hosts.COMMIT},
     "web_ui": {"b12464": {"sha256": None}},
     "model": {
-        "owner/name main some.gguf": {"commit": "c" * 40, "size": hosts.PIN.size, "sha256": hosts.PIN.sha256},
+        "owner/name main some.gguf": {
+            "commit": "c" * 40,
+            "files": [{"path": "some.gguf", "size": hosts.PIN.size, "sha256": hosts.PIN.sha256}],
+        },
     },
 }
 

@@ -10,6 +10,7 @@ from roles.benchmark import decide as benchmark
 from roles.browser import decide as browser
 from roles.browser import freed
 from roles.llama_cpp import decide as llama_cpp
+from roles.model import collect
 from roles.model import decide as model
 from roles.observation import Observation
 from roles.operation import Decision
@@ -17,6 +18,7 @@ from roles.overview import record
 from roles.overview.preflight import preflight
 from roles.packages import decide as packages
 from roles.service import decide as service
+from roles.service.observe import SERVICE
 from roles.wishes import Wishes
 from tests.unit import hosts
 
@@ -38,6 +40,7 @@ def in_order(wishes: Wishes, has_password: bool = True) -> dict[str, Decide]:
         "service": partial(service.running, wishes),
         "old releases": partial(llama_cpp.collected, wishes),
         "benchmark": partial(benchmark.measured, wishes, lambda lines: None),
+        "collected": lambda seen: collect.collected(wishes, [seen[SERVICE].unit or ""], seen),
         "record": partial(record.recorded, wishes),
     }
 

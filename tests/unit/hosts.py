@@ -10,22 +10,24 @@ from typing import Any
 
 from roles import observation, settings
 from roles.browser.decide import text as policy_text
-from roles.browser.table import CHROME, CHROMIUM, FILE, FOLDERS
+from roles.browser.table import CHROME, CHROMIUM, FOLDERS
+from roles.browser.table import FILE as POLICY_FILE
 from roles.host import COMMANDS
 from roles.llama_cpp.release import wanted_release
-from roles.machine import CACHE
+from roles.machine import CACHE, MODELS
 from roles.machine import DATA as DATA_FOLDER
 from roles.observation import Observation
 from roles.overview import FRAGMENTS
 from roles.overview.record import facts_of
 from roles.service.unit import wanted_unit
-from roles.wishes import ModelPin, Wishes
+from roles.wishes import ModelPin, PinnedFile, Wishes
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 MODEL_PATH = "/models/Flint-abliterated-Mix-12G.gguf"
 DATA: dict[str, Any] = {"llama_ref": COMMIT, "web_ui": "off", "model_path": MODEL_PATH}
 HUB_DATA: dict[str, Any] = {"llama_ref": COMMIT, "web_ui": "off", "model_repo": "owner/name", "model_file": "some.gguf"}
-PIN = ModelPin("owner/name", "some.gguf", "c" * 40, 12_000_000_000, "d" * 64, "https://hub.test/some.gguf")
+FILE = PinnedFile("some.gguf", 12_000_000_000, "d" * 64, "https://hub.test/some.gguf")
+PIN = ModelPin("owner/name", "c" * 40, "owner--name/cccccccccccc", (FILE,))
 ROOM = 500 << 30  # bytes free on a disk that is no worry
 KERNEL = "6.12.48-amd64"
 
@@ -81,10 +83,15 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "file": {"kind": "file", "mode": 0o644, "uid": 1000, "size": 12_000_000_000, "mtime_ns": 1},
             "is_gguf": True,
             "architecture": "qwen3moe",
+            "layers": 48,
+            "experts": 128,
             "trained_context": 262144,
             "mla": False,
             "sidecar": None,
             "part_size": 0,
+            "rest": [],
+            "missing": [],
+            "stored": [],
         },
         "browser": browsers(),
         "browser_models": {"profiles": [], "services": []},
@@ -106,8 +113,8 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
     return changed(answers, changes)
 
 
-def machine(cache: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]:
-    """A plain PC; `place` changes the disk that Paddock writes to, `cache` the part of it where it builds."""
+def machine(cache: dict[str, Any] | None = None, models: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]:
+    """A plain PC; `place` changes the disk that Paddock writes to, `cache` and `models` those parts of it."""
     disk = {
         "free": ROOM,
         "inodes_free": 1 << 24,
@@ -115,6 +122,7 @@ def machine(cache: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]
         "noexec": False,
         "read_only": False,
         "writable": True,
+        "device": 1,
         **place,
     }
     return {
@@ -129,7 +137,7 @@ def machine(cache: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]
         "secure_boot": None,
         "selinux": None,
         "user_namespaces": True,
-        "places": {DATA_FOLDER: disk, CACHE: {**disk, **(cache or {})}},
+        "places": {DATA_FOLDER: disk, CACHE: {**disk, **(cache or {})}, MODELS: {**disk, **(models or {})}},
     }
 
 
@@ -179,7 +187,7 @@ def browser_answer(
     return {"installs": list(installs), "folders": seen}
 
 
-def policy_file(text: str | None = POLICY, name: str = FILE, **fields: Any) -> dict[str, Any]:
+def policy_file(text: str | None = POLICY, name: str = POLICY_FILE, **fields: Any) -> dict[str, Any]:
     """A file in such a folder; without a name it is ours."""
     return {"name": name, "text": text, "whole": True, "mode": 0o644, "uid": 0, **fields}
 

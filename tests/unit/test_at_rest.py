@@ -24,6 +24,7 @@ DRIFTED: dict[str, Any] = {
 NO_TOOLKIT: dict[str, Any] = {"toolkits": {}, "compilers": {}}
 NO_MODEL = {"file": None, "is_gguf": False}
 HALF_A_MODEL = {**NO_MODEL, "part_size": 6_000_000_000}
+OLD_MODELS = [{"folder": f"old/{number}", "size": 5_000_000_000, "mtime_ns": number} for number in (1, 2, 3)]
 PORTABLE: dict[str, Any] = {"llama_cmake_args": ["GGML_NATIVE=OFF", "GGML_AVX2=ON"]}
 RPC: dict[str, Any] = {"backend": "rpc", "rpc_servers": ["127.0.0.1:50052"], "n_cpu_moe": 2}
 
@@ -31,6 +32,7 @@ HOSTS: dict[str, tuple[Wishes, Observation]] = {
     "a bare Debian": (hosts.wishes(), hosts.bare()),
     "a bare Debian, portable build": (hosts.wishes(**PORTABLE), hosts.bare()),
     "a bare Debian, model from the Hub": (hosts.wishes(hosts.HUB_DATA), hosts.bare(model=NO_MODEL)),
+    "more models than are kept": (hosts.wishes(hosts.HUB_DATA), hosts.bare(model={**NO_MODEL, "stored": OLD_MODELS})),
     "half a download": (hosts.wishes(hosts.HUB_DATA), hosts.bare(model=HALF_A_MODEL)),
     "layers over RPC": (hosts.wishes(**RPC), hosts.bare()),
     "no browser, and none wanted": (

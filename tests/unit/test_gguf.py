@@ -37,7 +37,7 @@ def write(path: Path, *, mla: bool = False, vocabulary: bool = True) -> Path:
 
 
 def seen(path: Path) -> ModelSeen:
-    return ModelSeen.model_validate(look_at_model({"path": str(path)}))
+    return ModelSeen.model_validate(look_at_model({"path": str(path), "rest": [], "models": str(path.parent)}))
 
 
 @pytest.mark.parametrize("vocabulary", [True, False])

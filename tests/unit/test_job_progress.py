@@ -39,7 +39,7 @@ Follow = Callable[..., Any]
 def progress(tmp_path: Path, clock: Clock) -> Follow:
     def make(log: str = "", **job: Any) -> Any:
         (tmp_path / "build.log").write_text(log)
-        return PROGRAM.Progress({"title": "llama.cpp", "watch": "", "total": 1, **job}, str(tmp_path / "build.log"))
+        return PROGRAM.Progress({"title": "llama.cpp", "watch": [], "total": 1, **job}, str(tmp_path / "build.log"))
 
     return make
 
@@ -81,7 +81,7 @@ def test_a_download_is_as_far_as_its_part(
     part = tmp_path / "some.gguf.part"
     with part.open("wb") as file:
         file.truncate(before)
-    following = progress(watch=str(part), total=12 * GB)
+    following = progress(watch=[str(part)[:-5]], total=12 * GB)
     with part.open("wb") as file:
         file.truncate(size)
     clock.now += seconds
@@ -89,7 +89,7 @@ def test_a_download_is_as_far_as_its_part(
 
 
 def test_a_download_may_not_have_begun(progress: Follow, clock: Clock, tmp_path: Path) -> None:
-    following = progress(watch=str(tmp_path / "some.gguf.part"), total=12 * GB)
+    following = progress(watch=[str(tmp_path / "some.gguf")], total=12 * GB)
     clock.now += 3
     assert following.line() == "0 B of 12.0 GB, 0 %, 0 B/s, waiting"
 

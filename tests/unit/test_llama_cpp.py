@@ -106,7 +106,7 @@ def test_the_build_is_capped_and_followed_by_its_log() -> None:
     assert wire["name"] == "build"
     assert wire["memory"] == (32 << 30) * 8 // 10
     assert wire["seconds"] == 3 * 3600, "build_time_max"
-    assert wire["watch"] == ""
+    assert wire["watch"] == []
 
 
 def test_the_build_is_given_repository_commit_targets_and_every_argument() -> None:

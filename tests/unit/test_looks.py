@@ -45,7 +45,7 @@ def test_a_tool_gets_no_input_and_its_bytes_need_not_be_text() -> None:
 
 
 def model(path: Path) -> ModelSeen:
-    return ModelSeen.model_validate(look_at_model({"path": str(path)}))
+    return ModelSeen.model_validate(look_at_model({"path": str(path), "rest": [], "models": str(path.parent)}))
 
 
 def test_a_model_is_known_by_its_header_and_its_sidecar(tmp_path: Path) -> None:
@@ -83,7 +83,7 @@ def test_half_a_download_is_seen_by_its_size(tmp_path: Path) -> None:
 
 def test_a_home_is_the_hosts_own(home: Path) -> None:
     (home / "some.gguf").write_bytes(b"GGUF")
-    assert look_at_model({"path": "~/some.gguf"})["path"] == str(home / "some.gguf")
+    assert look_at_model({"path": "~/some.gguf", "rest": [], "models": "~/models"})["path"] == str(home / "some.gguf")
 
 
 def llama_cpp(**data: Any) -> LlamaCppSeen:
@@ -229,7 +229,7 @@ def test_no_odd_file_on_the_host_hides_it(home: Path) -> None:
     (home / "some.gguf").write_bytes(b"GGUF")
     (home / "some.gguf.json").write_text('{"name": "somebody else\'s"}')
     answers = hosts.converged_answers()
-    answers["model"] = look_at_model({"path": "~/some.gguf"})
+    answers["model"] = look_at_model({"path": "~/some.gguf", "rest": [], "models": "~/models"})
     answers["llama_cpp"] |= {"releases": look_at_llama_cpp(LLAMA_CPP.ask(hosts.wishes()))["releases"]}
     seen = hosts.parsed(answers)
     assert (seen[LLAMA_CPP].releases, seen[MODEL].verified) == ({}, None)

@@ -40,7 +40,7 @@ def test_this_machine_can_be_looked_at() -> None:
     seen = MachineSeen.model_validate(look_at_machine(MACHINE.ask(None)))
     assert seen.kernel == os.uname().release
     assert seen.cores >= 1
-    assert seen.places.keys() == {machine.DATA, machine.CACHE}
+    assert seen.places.keys() == {machine.DATA, machine.CACHE, machine.MODELS}
     for place in seen.places.values():
         assert place.free > 0
         assert place.type

@@ -30,7 +30,7 @@ def test_a_model_is_all_that_an_inventory_must_name() -> None:
 
 
 def test_a_host_without_a_model_is_refused() -> None:
-    assert settings.errors({}) == ["model_path, model_repo: set exactly one of the two"]
+    assert settings.errors({}) == ["model_path, model_repo, model_url: set exactly one of the three"]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,10 @@ def test_a_size_that_systemd_might_read_otherwise_is_refused(text: str) -> None:
         ({"rpc_servers": ["127.0.0.1:50052"]}, "backend: 'rpc' and rpc_servers belong together"),
         ({"backend": "rpc", "rpc_servers": ["10.0.0.1:50052"]}, "rpc_servers: '10.0.0.1:50052' is not on loopback"),
         ({"backend": "rpc", "rpc_servers": ["127.0.0.1.evil.test:1"]}, "is not on loopback"),
-        ({"model_repo": "owner/name", "model_file": "a.gguf"}, "model_path, model_repo: set exactly one of the two"),
+        (
+            {"model_repo": "owner/name", "model_file": "a.gguf"},
+            "model_path, model_repo, model_url: set exactly one of the three",
+        ),
         ({"model_path": None, "model_repo": "owner/name"}, "model_repo, model_file: one without the other"),
         ({"model_file": "a.gguf"}, "model_repo, model_file: one without the other"),
         ({"model_path": "models/a.gguf"}, "model_path='models/a.gguf': must begin with / or with ~/"),

@@ -78,6 +78,14 @@ class Hub:
         """The beginning of every link to the CDN."""
         return self._lab.cdn_url
 
+    def repo(self, name: str) -> Repo:
+        """A repository that is served, to look at or to commit to."""
+        return self._lab.repos[name]
+
+    def add(self, *repos: Repo) -> None:
+        """Serve more repositories from now on."""
+        self._lab.repos.update({repo.name: repo for repo in repos})
+
     def fault(self, kind: str, **details: Any) -> None:
         """Arrange for one fault; see Fault for its fields."""
         self._lab.faults.add(Fault(kind, **details))
