@@ -10,6 +10,8 @@ from roles.browser.table import MODEL_FOLDERS, MODEL_SERVICE, as_asked
 from roles.observation import Fragment, Seen
 from roles.probe_tools import entries, node, read
 
+MOST = 10_000  # files and folders that are counted; a model has a few dozen
+
 
 def browser_processes(ask: dict[str, Any]) -> dict[str, Any]:
     """Runs on the host. Which browsers of this user run, with which directories; and whose process holds a model."""
@@ -38,18 +40,23 @@ def browser_processes(ask: dict[str, Any]) -> dict[str, Any]:
     return {"running": sorted(running), "services": services, "moved": moved}
 
 
-def browser_profile(path: str, kinds: list[str]) -> dict[str, Any]:
+def browser_profile(path: str, ask: dict[str, Any]) -> dict[str, Any]:
     """Runs on the host. A user-data directory: the models in it, its last version, whether its own lock is held."""
     import os
     import re
 
     models = {}
-    for kind in kinds:
-        if os.path.isdir(path + "/" + kind):
-            models[kind] = 0
-            for base, _, names in os.walk(path + "/" + kind):
-                sizes = [node(os.path.join(base, name)) for name in names]
-                models[kind] += sum(one["size"] for one in sizes if one)
+    for kind in ask["kinds"]:
+        folder, size, left = path + "/" + kind, 0, ask["most"]
+        # A browser makes these folders before there is a model, and leaves them when it has deleted one.
+        for base, _, names in os.walk(folder) if not os.path.islink(folder) else ():
+            sizes = [node(os.path.join(base, name)) for name in names[:left]]
+            size += sum(one["size"] for one in sizes if one)
+            left -= 1 + len(names)
+            if left <= 0:
+                break
+        if size:
+            models[kind] = size
     last = re.match(r"[\d.]+", read(path + "/Last Version") or "")
     try:  # the lock names the process that has the directory, and survives a crash
         pid = os.readlink(path + "/SingletonLock").rpartition("-")[2]
@@ -76,7 +83,7 @@ def look_at_browser_models(ask: dict[str, Any]) -> dict[str, Any]:
     profiles = []
     for path, name in places.items():
         if os.path.isdir(path):
-            profile = browser_profile(path, ask["kinds"])
+            profile = browser_profile(path, ask)
             profile["running"] = profile["running"] or name in processes["running"]
             profiles.append({**profile, "id": name})
     return {"profiles": profiles, "services": processes["services"]}
@@ -116,7 +123,7 @@ class ModelsSeen(Seen):
 MODELS = Fragment(
     "browser_models",
     look_at_browser_models,
-    lambda _: {"rows": as_asked(), "kinds": MODEL_FOLDERS, "service": MODEL_SERVICE},
+    lambda _: {"rows": as_asked(), "kinds": MODEL_FOLDERS, "most": MOST, "service": MODEL_SERVICE},
     ModelsSeen,
     ModelsSeen(),
     (browser_processes, browser_profile),

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from roles import probe_tools
-from roles.browser import observe_models
+from roles.browser import freed, observe_models
 from roles.browser.observe_models import MODELS, ModelsSeen, look_at_browser_models
 from roles.browser.table import BY_ID, MODEL_SERVICE
+from tests.unit import local
 from tests.unit.planted_browsers import HOMES, moved, plant
 
 
@@ -41,6 +42,37 @@ def test_models_of_all_kinds_and_packagings_are_found_and_sized(home: Path) -> N
     for name, profile in seen.items():
         assert (profile.size, profile.version) == (1023, f"139.0.{len(name)}.1")
         assert (profile.path, profile.running, profile.owner) == (str(home / HOMES[name]), False, "")
+
+
+def test_the_empty_folders_that_a_browser_makes_and_leaves_are_no_models(home: Path) -> None:
+    plant(home, ".config/google-chrome/Default/x")
+    (home / ".config/google-chrome/OptGuideOnDeviceModel").mkdir()
+    (home / ".config/google-chrome/OptGuideManifestModel/0a1b").mkdir(parents=True)
+    [profile] = models(home, "Google Chrome (native)").profiles
+    assert profile.models == {}
+
+
+def test_what_is_deleted_is_not_seen_again_and_what_is_no_model_is_not_seen_at_all(home: Path) -> None:
+    """A real tree through look, delete, look: both sides mean the same."""
+    folder = home / ".config/google-chrome"
+    plant(home, ".config/google-chrome/OptGuideManifestModel/0a1b/1/weights.bin", "x" * 9)
+    (folder / "OptGuideManifestModel/0a1b/up").symlink_to("/")
+    (folder / "OptGuideOnDeviceModel").symlink_to("/usr")
+    [profile] = models(home, "Google Chrome (native)").profiles
+    assert list(profile.models) == ["OptGuideManifestModel"]
+    done = local.run(freed.deletion(profile.model_copy(update={"id": ""})).script)
+    assert done.returncode == 0, done.stderr
+    [profile] = models(home, "Google Chrome (native)").profiles
+    assert profile.models == {}
+    assert (folder / "OptGuideOnDeviceModel").is_symlink()
+
+
+def test_a_look_ends_in_a_folder_that_does_not(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observe_models, "MOST", 3)
+    for number in range(9):
+        plant(home, f".config/google-chrome/OptGuideOnDeviceModel/{number}/a", "x")
+    [profile] = models(home, "Google Chrome (native)").profiles
+    assert 0 < profile.size <= 3
 
 
 def test_a_moved_configuration_is_followed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
