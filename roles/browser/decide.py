@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from roles.browser import freed, words
-from roles.browser.observe import BROWSER, BrowserSeen, Folder, Install, PolicyFile
+from roles.browser.observe import BROWSER, BrowserSeen, Folder, PolicyFile
 from roles.browser.observe_models import MODELS
 from roles.browser.rules import in_force, same
 from roles.browser.table import BY_ID, FILE, KEY, default_folder
@@ -112,11 +112,13 @@ def policy_set(wanted: Browser, has_password: bool, observation: Observation) ->
 def told(wanted: Browser, seen: BrowserSeen, observation: Observation) -> list[str]:
     """What a person must know of the browsers that are there: what keeps them from the policy, or it from them."""
     notes, folders = [], targets(wanted, observation)
-    versions = {profile.id: profile.version for profile in observation[MODELS].profiles}
     for install in seen.installs:
         row = BY_ID.get(install.id)
         if row and row.folder in folders:
-            notes += [words.unreached(install, row), words.outdated(install, row, versions.get(install.id))]
+            notes += [
+                words.unreached(install, row),
+                words.outdated(install, row, freed.last_used(observation, install.id)),
+            ]
         elif row and wanted.browser_policy == "auto" and words.is_told(row):
             notes.append(words.unsupported(install, row))
     return [note for note in notes if note]
@@ -156,9 +158,3 @@ def waiting(observation: Observation, folders: list[str]) -> list[Step]:
     seconds = LET_GO if services else TAKEN_UP
     gone = (*models, *(f"/proc/{service.pid}" for service in services))
     return [Step("wait for the browser to take it up", Script(WAIT, (str(seconds), *gone), seconds=seconds + 30))]
-
-
-def effective(observation: Observation, install: Install) -> bool:
-    """The browser is told to keep its model away, and can read it."""
-    row = BY_ID.get(install.id)
-    return bool(row and row.folder and install.reaches is not False and freed.forbidden(observation, row.folder))

@@ -115,6 +115,26 @@ def forbidden(seen: Observation, folder: str) -> bool:
     return KEY in said and same(said[KEY].value, 1) and seen[BROWSER].folders[folder].closed is None
 
 
+def last_used(seen: Observation, browser: str) -> str | None:
+    """The newest version that used a directory of this browser."""
+    used = [one.version for one in seen[MODELS].profiles if one.id == browser]
+    return max(used, key=lambda version: words.major(version) or 0, default=None)
+
+
+def effective(seen: Observation, browser: str) -> bool:
+    """The browser is told to keep its model away, can read it, and knows what it means; by its row's name.
+
+    What cannot be told is no yes: a snap or a Flatpak whose rights are not known, or that another user has.
+    """
+    row = BY_ID.get(browser)
+    if not row or not row.folder or not forbidden(seen, row.folder):
+        return False
+    installs = [one for one in seen[BROWSER].installs if one.id == browser]
+    if row.packaging != "native" and not any(one.reaches for one in installs):
+        return False
+    return not any(words.outdated(one, row, last_used(seen, browser)) for one in installs)
+
+
 def models_freed(wanted: Browser, before: Observation | None, seen: Observation) -> Decision:
     """Models that the policy left on disk are told, and deleted where that is wished and safe.
 
@@ -122,9 +142,7 @@ def models_freed(wanted: Browser, before: Observation | None, seen: Observation)
     """
     notes, reasons, steps, after = [], [], [], []
     for profile in seen[MODELS].profiles:
-        row = BY_ID.get(profile.id)
-        reached = not any(one.id == profile.id and one.reaches is False for one in seen[BROWSER].installs)
-        covered = bool(row and row.folder and reached and forbidden(seen, row.folder))
+        covered = effective(seen, profile.id)
         if not profile.models or not (covered or wanted.browser_delete_models):
             pass
         elif not covered:

@@ -13,7 +13,7 @@ from roles.settings import Browser
 def summary(wanted: Browser, seen: Observation, brief: bool = False) -> str:
     """What is in force for whom, what is not, and what models take now. `brief`: without what a run says anyway."""
     installs = [one for one in seen[BROWSER].installs if one.id in BY_ID]
-    safe = [one for one in installs if decide.effective(seen, one)]
+    safe = [one for one in installs if freed.effective(seen, one.id)]
     told = [f"local AI models are forbidden to {' and '.join(map(words.title, safe))}"] if safe else []
     bare = [one for one in installs if one not in safe and BY_ID[one.id].folder]
     told += [f"not in force for {words.title(one)}" for one in bare]

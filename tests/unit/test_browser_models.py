@@ -13,7 +13,7 @@ import pytest
 
 from roles.browser import decide, freed, words
 from roles.browser.observe_models import MODELS
-from roles.browser.table import CHROME, KEY, MODEL_SERVICE
+from roles.browser.table import BRAVE, CHROME, KEY, MODEL_SERVICE, SNAP
 from roles.observation import Observation
 from roles.remote import Script
 from tests.unit import hosts, local
@@ -59,7 +59,8 @@ def test_without_models_there_is_nothing_to_say() -> None:
     ],
 )
 def test_a_model_that_is_still_there_is_told_with_its_size_and_the_reason(fields: Any, reason: str) -> None:
-    told = left_out(models_freed(), host(profile(**fields)))
+    flatpak = {"id": "Google Chrome (com.google.Chrome)", "packaging": "flatpak", "reaches": True}
+    told = left_out(models_freed(), host(profile(**fields), installs=[*BOTH, flatpak]))
     assert told.startswith("2.7 GB of Google Chrome's local models in /home/dev/.config/google-chrome")
     assert reason in told
     assert "browser_delete_models=True" in told
@@ -97,6 +98,32 @@ def test_nothing_is_deleted_that_would_be_fetched_again(browser: dict[str, Any])
     told = left_out(models_freed(browser_delete_models=True), host(profile(), **browser))
     assert "the policy is not in force for it, and it would fetch them again" in told
     resting(models_freed(), host(profile(), **browser))
+
+
+SNAP_PROFILE = profile(id="Chromium (snap)", path="/home/dev/snap/chromium/common/chromium")
+
+
+@pytest.mark.parametrize(
+    ("install", "deleted"),
+    [
+        ({"id": "Chromium (snap)", "packaging": "snap", "version": "139.0", "reaches": True}, True),
+        ({"id": "Chromium (snap)", "packaging": "snap", "version": "139.0", "reaches": False}, False),
+        ({"id": "Chromium (snap)", "packaging": "snap", "version": "139.0", "reaches": None}, False),
+        ({"id": "Chromium (snap)", "packaging": "snap", "version": "123.0", "reaches": True}, False),
+        ({"id": "Chromium (native)", "packaging": "deb"}, False),
+    ],
+)
+def test_a_policy_that_may_not_be_read_or_known_is_not_in_force(install: dict[str, Any], deleted: bool) -> None:
+    seen = host(SNAP_PROFILE, installs=[install], managed=[SNAP])
+    assert freed.effective(seen, "Chromium (snap)") == deleted
+    assert bool(models_freed(browser_delete_models=True)(seen).steps) == deleted
+
+
+def test_the_newest_version_that_used_a_directory_is_the_browsers() -> None:
+    brave = {"id": "Brave (native)", "packaging": "deb", "version": "1.81.137"}
+    old, new = (profile(id="Brave (native)", path=f"/{at}", version=f"{at}.1.81.137") for at in (99, 139))
+    assert not freed.effective(host(old, installs=[brave], managed=[BRAVE]), "Brave (native)")
+    assert freed.effective(host(new, old, installs=[brave], managed=[BRAVE]), "Brave (native)")
 
 
 def test_a_browser_that_is_not_supported_keeps_its_models() -> None:
