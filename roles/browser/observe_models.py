@@ -41,7 +41,7 @@ def browser_processes(ask: dict[str, Any]) -> dict[str, Any]:
 
 
 def browser_profile(path: str, ask: dict[str, Any]) -> dict[str, Any]:
-    """Runs on the host. A user-data directory: the models in it, its last version, whether its own lock is held."""
+    """Runs on the host. A user-data directory: the models in it, and its last version."""
     import os
     import re
 
@@ -58,12 +58,7 @@ def browser_profile(path: str, ask: dict[str, Any]) -> dict[str, Any]:
         if size:
             models[kind] = size
     last = re.match(r"[\d.]+", read(path + "/Last Version") or "")
-    try:  # the lock names the process that has the directory, and survives a crash
-        pid = os.readlink(path + "/SingletonLock").rpartition("-")[2]
-    except OSError:
-        pid = ""
-    locked = pid.isdigit() and os.path.exists("/proc/" + pid)
-    return {"path": path, "version": last.group(0) if last else None, "running": locked, "models": models}
+    return {"path": path, "version": last.group(0) if last else None, "models": models}
 
 
 def look_at_browser_models(ask: dict[str, Any]) -> dict[str, Any]:
@@ -83,9 +78,8 @@ def look_at_browser_models(ask: dict[str, Any]) -> dict[str, Any]:
     profiles = []
     for path, name in places.items():
         if os.path.isdir(path):
-            profile = browser_profile(path, ask)
-            profile["running"] = profile["running"] or name in processes["running"]
-            profiles.append({**profile, "id": name})
+            running = name in processes["running"]
+            profiles.append({**browser_profile(path, ask), "id": name, "running": running})
     return {"profiles": profiles, "services": processes["services"]}
 
 

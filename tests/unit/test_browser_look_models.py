@@ -99,12 +99,11 @@ def test_a_running_browser_and_its_own_directory_are_seen(home: Path) -> None:
     assert not models(home, "Google Chrome (native)").profiles[0].running
 
 
-@pytest.mark.parametrize(("pid", "running"), [(str(os.getpid()), True), ("4194305", False), ("x", False)])
-def test_a_browsers_own_lock_tells_that_it_runs_unless_it_crashed(home: Path, pid: str, running: bool) -> None:
+def test_the_lock_of_a_browser_that_crashed_is_not_taken_for_one_that_runs(home: Path) -> None:
     plant(home, ".config/chromium/Default/x")
-    (home / ".config/chromium/SingletonLock").symlink_to(f"some-host-{pid}")
+    (home / ".config/chromium/SingletonLock").symlink_to(f"{os.uname().nodename}-{os.getpid()}")
     [profile] = models(home, "Chromium (native)").profiles
-    assert profile.running == running
+    assert not profile.running
 
 
 def test_the_process_that_holds_a_model_is_known_by_its_command_line(home: Path) -> None:
@@ -115,12 +114,18 @@ def test_the_process_that_holds_a_model_is_known_by_its_command_line(home: Path)
     assert [(one.pid, one.program) for one in services] == [(process.pid, f"{home}/chrome")]
 
 
-def test_a_flatpak_is_known_by_its_scope(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the kernel says of a process's cgroup is a stand-in: nothing here runs in a Flatpak's scope."""
-    plant(home, ".var/app/com.google.Chrome/config/google-chrome/Default/x")
-    scope = "0::/user.slice/app.slice/app-flatpak-com.google.Chrome-4711.scope\n"
-    monkeypatch.setattr(
-        observe_models, "read", lambda path, *more: scope if path.endswith("/cgroup") else probe_tools.read(path, *more)
-    )
-    [profile] = models(home, "Google Chrome (com.google.Chrome)").profiles
-    assert profile.running
+FLATPAKS = ("Google Chrome (com.google.Chrome)", "Microsoft Edge (com.microsoft.Edge)", "Opera (com.opera.Opera)")
+
+
+def test_a_flatpak_is_known_by_its_scope_and_not_taken_for_another(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the kernel says of this process is a stand-in: nothing here runs in a Flatpak's scope."""
+    for name in FLATPAKS:
+        plant(home, f"{BY_ID[name].data[0]}/Default/x")
+    own = f"/proc/{os.getpid()}"
+    told = {
+        f"{own}/cgroup": "0::/user.slice/app.slice/app-flatpak-com.google.Chrome-4711.scope\n",
+        f"{own}/cmdline": f"/app/extra/chrome\0--type=utility\0--utility-sub-type={MODEL_SERVICE}\0",
+    }
+    monkeypatch.setattr(observe_models, "read", lambda path, *more: told.get(path) or probe_tools.read(path, *more))
+    seen = models(home)
+    assert {one.id: one.running for one in seen.profiles} == {name: name == FLATPAKS[0] for name in FLATPAKS}
