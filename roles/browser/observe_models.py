@@ -16,12 +16,12 @@ MOST = 10_000  # files and folders that are counted; a model has a few dozen
 def browser_processes(ask: dict[str, Any]) -> dict[str, Any]:
     """Runs on the host. Which browsers of this user run, with which directories; and whose process holds a model."""
     import os
-    import re
 
     running, services, moved = set(), [], {}
     flatpaks = os.path.isdir(os.path.expanduser("~/.var/app"))
     for pid in [name for name in entries("/proc") if name.isdigit()]:
-        line = (read("/proc/" + pid + "/cmdline", 1 << 16) or "").replace("\0", " ").strip()
+        words = (read("/proc/" + pid + "/cmdline", 1 << 16) or "").split("\0")
+        line = " ".join(words).strip()  # a child of the browser's has it in one piece
         if "--utility-sub-type=" + ask["service"] in line:
             services.append({"pid": int(pid), "program": line.partition(" -")[0]})
         try:
@@ -34,9 +34,9 @@ def browser_processes(ask: dict[str, Any]) -> dict[str, Any]:
             named = row["packaging"] == "flatpak" and "app-flatpak-" + row["packages"][0] + "-" in scope
             if named or any(line.startswith(os.path.expanduser(program)) for program in row["programs"]):
                 running.add(row["id"])
-                folder = re.search(r"--user-data-dir=(/\S+)", line)
-                if folder and "--type=" not in line:
-                    moved[folder.group(1)] = row["id"]
+                for word in words if "--type=" not in line else ():
+                    if word.startswith("--user-data-dir=/"):
+                        moved[word.partition("=")[2]] = row["id"]
     return {"running": sorted(running), "services": services, "moved": moved}
 
 

@@ -84,8 +84,10 @@ def with_others(seen: Observation) -> Observation:
     """The host with its other users' models. Where sudo refuses, it is said, and the run goes on with this user's."""
     state, host = observation.context()
     try:
-        found = others.look(state, host, seen[HOST].user)
+        found, failed = others.look(state, host, seen[HOST].user)
     except (remote.Failed, ValueError) as error:
         trouble.left_out(host, f"other users' models were not looked for: {error}")
         return seen
+    if failed:
+        trouble.left_out(host, f"the models of {' and '.join(failed)} could not be looked for")
     return seen.replace(MODELS, profiles=(*seen[MODELS].profiles, *found))

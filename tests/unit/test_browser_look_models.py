@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -82,16 +85,22 @@ def test_a_moved_configuration_is_followed(home: Path, monkeypatch: pytest.Monke
     assert (profile.path, profile.size) == (str(home / "elsewhere/chromium"), 1)
 
 
+@contextmanager
+def process(*line: str) -> Iterator[int]:
+    """A process with this command line, once it has it: at first it has that of the one that started it."""
+    with subprocess.Popen([line[0], "-c", "read x", *line[1:]], executable="/bin/sh", stdin=subprocess.PIPE) as started:
+        while not Path(f"/proc/{started.pid}/cmdline").read_bytes().startswith(f"{line[0]}\0".encode()):
+            time.sleep(0.01)
+        yield started.pid
+        started.kill()
+
+
 def test_a_running_browser_and_its_own_directory_are_seen(home: Path) -> None:
     plant(home, ".config/google-chrome/Default/x")
     plant(home, "work profile/OptGuideOnDeviceModel/weights.bin", "x")
-    (home / "work").symlink_to(home / "work profile")
-    program = str(home / "opt/google/chrome/chrome")
-    with subprocess.Popen(
-        [program, "-c", "read x", f"--user-data-dir={home}/work"], executable="/bin/sh", stdin=subprocess.PIPE
-    ) as process:
+    (home / "a link").symlink_to(home / "work profile")
+    with process(f"{home}/opt/google/chrome/chrome", f"--user-data-dir={home}/a link"):
         seen = {profile.path: profile for profile in models(home, "Google Chrome (native)").profiles}
-        process.kill()
     assert {path: profile.running for path, profile in seen.items()} == {
         str(home / ".config/google-chrome"): True,
         str(home / "work profile"): True,
@@ -107,11 +116,9 @@ def test_the_lock_of_a_browser_that_crashed_is_not_taken_for_one_that_runs(home:
 
 
 def test_the_process_that_holds_a_model_is_known_by_its_command_line(home: Path) -> None:
-    line = [f"{home}/chrome", "-c", "read x", "--type=utility", f"--utility-sub-type={MODEL_SERVICE}", "--lang=de"]
-    with subprocess.Popen(line, executable="/bin/sh", stdin=subprocess.PIPE) as process:
+    with process(f"{home}/chrome", "--type=utility", f"--utility-sub-type={MODEL_SERVICE}", "--lang=de") as pid:
         services = models(home).services
-        process.kill()
-    assert [(one.pid, one.program) for one in services] == [(process.pid, f"{home}/chrome")]
+    assert [(one.pid, one.program) for one in services] == [(pid, f"{home}/chrome")]
 
 
 FLATPAKS = ("Google Chrome (com.google.Chrome)", "Microsoft Edge (com.microsoft.Edge)", "Opera (com.opera.Opera)")
