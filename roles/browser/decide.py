@@ -157,4 +157,5 @@ def waiting(observation: Observation, folders: list[str]) -> list[Step]:
         return []
     seconds = LET_GO if services else TAKEN_UP
     gone = (*models, *(f"/proc/{service.pid}" for service in services))
-    return [Step("wait for the browser to take it up", Script(WAIT, (str(seconds), *gone), seconds=seconds + 30))]
+    wait = Script(WAIT, (str(seconds), *gone), seconds=seconds + 30)
+    return [Step("wait for the browser to take it up", wait, minor=True)]

@@ -138,7 +138,8 @@ def effective(seen: Observation, browser: str) -> bool:
 def models_freed(wanted: Browser, before: Observation | None, seen: Observation) -> Decision:
     """Models that the policy left on disk are told, and deleted where that is wished and safe.
 
-    `before`: the host before this run's policy; None where none was written.
+    `before`: the host before this run's policy; None where none was written. No step may end a run: what could not be
+    deleted is told, and is looked at again in the next one.
     """
     notes, reasons, steps, after = [], [], [], []
     for profile in seen[MODELS].profiles:
@@ -158,7 +159,8 @@ def models_freed(wanted: Browser, before: Observation | None, seen: Observation)
         after.append(profile)
     if before is not None and (found := measured(before, seen)):
         reasons.append("record what the browsers' local models held of the VRAM, before and after")
-        steps.append(Step("record the VRAM", Script(REMEMBER, (json.dumps({"schema": 1, **asdict(found)}),))))
+        record = Script(REMEMBER, (json.dumps({"schema": 1, **asdict(found)}),))
+        steps.append(Step("record the VRAM", record, minor=True))
     return Decision(
         seen.replace(MODELS, profiles=tuple(after)) if steps else seen,
         tuple(reasons),
@@ -179,7 +181,7 @@ def deletion(profile: Profile) -> Step:
     script = Script(DELETE, (json.dumps(asked),), python=True)
     if profile.owner:
         script = others.as_users(script, profile.owner)
-    return Step(f"delete the local models in {profile.path}", script)
+    return Step(f"delete the local models in {profile.path}", script, minor=True)
 
 
 def _folder(profile: Profile) -> str | None:

@@ -55,7 +55,7 @@ def models_freed(wanted: Browser, alone: bool = False) -> Generator[PyinfraComma
         if alone and seen[HOST].can_be_root(remote.has_password()):
             seen = with_others(seen)
         if not state.is_executing:  # nothing has been freed yet, and nothing can be said of what will stay
-            decision = freed.models_freed(wanted, None, seen)
+            decision = freed.models_freed(wanted, before, seen)
             return decision if before is None else replace(decision, left_out=None)
         for line in freed.outcome(before, seen) if before is not None else []:
             host.log(line)

@@ -253,6 +253,12 @@ def test_models_are_deleted_only_when_asked_and_only_while_the_browser_is_closed
         assert run.code == 0, run.text
         assert f"in {places['guest']} are not deleted: the browser runs; close it, and run again" in run.err
         assert there() == ["guest"]
+    stuck = f"{places['guest']}/OptGuideManifestModel/0a1b"
+    host.sh(f"mkdir -p {stuck} && echo >{stuck}/root && chown -R guest: {stuck}/.. && chown root: {stuck}")
+    run = alone(host, tmp_path, browser_delete_models=True)
+    assert run.code == 0, run.text
+    assert f"delete the local models in {places['guest']}: [Errno 13] Permission denied" in run.err
+    host.sh(f"chown guest: {stuck}")
     run = alone(host, tmp_path, browser_delete_models=True)
     assert run.code == 0, run.text
     assert there() == []

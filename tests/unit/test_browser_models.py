@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from roles.browser import decide, freed, words
+from roles.browser.observe import BROWSER
 from roles.browser.observe_models import MODELS
 from roles.browser.table import BRAVE, CHROME, KEY, MODEL_SERVICE, SNAP
 from roles.observation import Observation
@@ -194,6 +195,18 @@ def test_a_model_in_memory_is_measured_before_and_after() -> None:
         "before": {"models": 3072, "cards": 3544},
         "after": {"models": 0, "cards": 472},
     }
+
+
+def test_nothing_that_browsers_leave_undone_ends_a_run() -> None:
+    seen = host(profile(), profile(path="/x", running=True), services=[SERVICE], gpu="chrome_with_model")
+    steps = models_freed(before=seen, browser_delete_models=True)(seen).steps
+    assert [step.what for step in steps] == [
+        "delete the local models in /home/dev/.config/google-chrome", "record the VRAM"
+    ]  # fmt: skip
+    writing, *waits = policy_set()(seen.replace(BROWSER, folders=host(managed=[])[BROWSER].folders)).steps
+    assert len(waits) == 1
+    assert all(step.minor for step in (*steps, *waits))
+    assert writing.optional
 
 
 def test_a_model_that_stays_in_memory_is_not_told_as_gone() -> None:
