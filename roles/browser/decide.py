@@ -8,7 +8,6 @@ from typing import Any
 
 from roles.browser import freed, words
 from roles.browser.observe import BROWSER, BrowserSeen, Folder, PolicyFile
-from roles.browser.observe_models import MODELS
 from roles.browser.rules import in_force, same
 from roles.browser.table import BY_ID, FILE, KEY, default_folder
 from roles.host import HOST, no_root
@@ -78,6 +77,8 @@ def said_by_others(seen: Folder, wanted: dict[str, Any]) -> bool:
 
 def policy_set(wanted: Browser, has_password: bool, observation: Observation) -> Decision:
     """Every wanted browser has the policy."""
+    if wanted.browser_policy != "off" and (failed := observation.unseen.get(BROWSER.name)):
+        return Decision(observation, left_out=words.unseen("the browsers", failed))
     seen, notes, lacking = observation[BROWSER], [], {}
     for folder, readers in targets(wanted, observation).items():
         if closed := seen.folders[folder].closed:  # not ours to open
@@ -152,10 +153,12 @@ def written(seen: Folder, wanted: str) -> Folder:
 
 def waiting(observation: Observation, folders: list[str]) -> list[Step]:
     """A browser that runs needs a moment: what is measured afterwards shall be what the policy did."""
-    models, services = freed.running_models(observation, folders), observation[MODELS].services
+    profiles, services = freed.reacting(observation, folders)
+    models = [f"{profile.path}/{kind}" for profile in profiles for kind in profile.models]
     if not models and not services:
         return []
     seconds = LET_GO if services else TAKEN_UP
     gone = (*models, *(f"/proc/{service.pid}" for service in services))
-    wait = Script(WAIT, (str(seconds), *gone), seconds=seconds + 30)
+    theirs = any(profile.owner for profile in profiles)  # a home that we may not look into
+    wait = Script(WAIT, (str(seconds), *gone), root=theirs, seconds=seconds + 30)
     return [Step("wait for the browser to take it up", wait, minor=True)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from roles.browser import others, words
 from roles.browser.observe import BROWSER
-from roles.browser.observe_models import MODELS, Profile
+from roles.browser.observe_models import MODELS, Profile, Service
 from roles.browser.rules import in_force, same
 from roles.browser.table import BY_ID, KEY, MODEL_FOLDERS, MODEL_SERVICE
 from roles.gpu.classify import classify
@@ -77,6 +77,8 @@ def measured(before: Observation, after: Observation) -> Measured | None:
 
 def outcome(before: Observation, after: Observation) -> list[str]:
     """What became of models and VRAM since `before`, in sentences."""
+    if MODELS.name in after.unseen:
+        return []
     left = {profile.path: profile for profile in after[MODELS].profiles if profile.models}
     gone = [profile for profile in before[MODELS].profiles if profile.models and profile.path not in left]
     told = [f"{words.whose(profile)} are gone" for profile in gone]
@@ -95,7 +97,8 @@ def outcome(before: Observation, after: Observation) -> list[str]:
 
 def at_stake(seen: Observation, folders: list[str]) -> list[str]:
     """What the policy is for, on this host: among the reasons to write it."""
-    found = [profile for profile in seen[MODELS].profiles if profile.models and _folder(profile) in folders]
+    rows = {name for name, row in BY_ID.items() if row.folder in folders}
+    found = [profile for profile in seen[MODELS].profiles if profile.models and profile.id in rows]
     told = [words.whose(profile) for profile in found]
     for one in residents(seen):
         used = "an unknown amount" if one.used is None else f"{one.used} MiB"
@@ -103,10 +106,14 @@ def at_stake(seen: Observation, folders: list[str]) -> list[str]:
     return told
 
 
-def running_models(seen: Observation, folders: list[str]) -> list[str]:
-    """Folders of models that a running browser may delete by itself."""
-    profiles = [one for one in seen[MODELS].profiles if one.running and _folder(one) in folders]
-    return [f"{profile.path}/{kind}" for profile in profiles for kind in profile.models]
+def reacting(seen: Observation, folders: list[str]) -> tuple[list[Profile], list[Service]]:
+    """Directories and processes of running browsers that will take up what is written to these folders.
+
+    A Flatpak will not: it is launched anew for that.
+    """
+    ids = [name for name, row in BY_ID.items() if row.folder in folders and row.packaging != "flatpak"]
+    profiles = [one for one in seen[MODELS].profiles if one.running and one.models and one.id in ids]
+    return profiles, [one for one in seen[MODELS].services if one.id in ids]
 
 
 def forbidden(seen: Observation, folder: str) -> bool:
@@ -141,13 +148,18 @@ def models_freed(wanted: Browser, before: Observation | None, seen: Observation)
     `before`: the host before this run's policy; None where none was written. No step may end a run: what could not be
     deleted is told, and is looked at again in the next one.
     """
+    if wanted.browser_policy == "off" or BROWSER.name in seen.unseen:  # the latter is told with the policy
+        return Decision(seen)
+    if failed := seen.unseen.get(MODELS.name):
+        return Decision(seen, left_out=words.unseen("the browsers' models", failed))
     notes, reasons, steps, after = [], [], [], []
     for profile in seen[MODELS].profiles:
         covered = effective(seen, profile.id)
-        if not profile.models or not (covered or wanted.browser_delete_models):
+        if not profile.models:
             pass
         elif not covered:
-            notes.append(words.kept_without_policy(profile))
+            told = words.kept_without_policy if wanted.browser_delete_models else words.not_covered
+            notes.append(told(profile))
         elif not wanted.browser_delete_models:
             notes.append(words.still_there(profile))
         elif profile.running:
@@ -182,8 +194,3 @@ def deletion(profile: Profile) -> Step:
     if profile.owner:
         script = others.as_users(script, profile.owner)
     return Step(f"delete the local models in {profile.path}", script, minor=True)
-
-
-def _folder(profile: Profile) -> str | None:
-    row = BY_ID.get(profile.id)
-    return row.folder if row else None

@@ -22,21 +22,27 @@ def browser_processes(ask: dict[str, Any]) -> dict[str, Any]:
     for pid in [name for name in entries("/proc") if name.isdigit()]:
         words = (read("/proc/" + pid + "/cmdline", 1 << 16) or "").split("\0")
         line = " ".join(words).strip()  # a child of the browser's has it in one piece
-        if "--utility-sub-type=" + ask["service"] in line:
-            services.append({"pid": int(pid), "program": line.partition(" -")[0]})
+        holds = "--utility-sub-type=" + ask["service"] in line
         try:
             own = os.stat("/proc/" + pid).st_uid == os.getuid()
         except OSError:
             continue
+        if not own and not holds:
+            continue
         # The scope that a Flatpak runs in has its name; within it a launcher may stand for the browser.
-        scope = (read("/proc/" + pid + "/cgroup") or "") if own and flatpaks else ""
-        for row in ask["rows"] if own else []:
+        scope = (read("/proc/" + pid + "/cgroup") or "") if holds or flatpaks else ""
+        known = ""
+        for row in ask["rows"]:
             named = row["packaging"] == "flatpak" and "app-flatpak-" + row["packages"][0] + "-" in scope
             if named or any(line.startswith(os.path.expanduser(program)) for program in row["programs"]):
-                running.add(row["id"])
-                for word in words if "--type=" not in line else ():
-                    if word.startswith("--user-data-dir=/"):
-                        moved[word.partition("=")[2]] = row["id"]
+                known = row["id"]
+        if holds:
+            services.append({"pid": int(pid), "program": line.partition(" -")[0], "id": known})
+        if own and known:
+            running.add(known)
+            for word in words if "--type=" not in line else ():
+                if word.startswith("--user-data-dir=/"):
+                    moved[word.partition("=")[2]] = known
     return {"running": sorted(running), "services": services, "moved": moved}
 
 
@@ -103,10 +109,11 @@ class Profile(Seen):
 
 
 class Service(Seen):
-    """A process that holds a local model for a browser."""
+    """A process that holds a local model for a browser, anybody's. `id`: the browser's row; empty: not known."""
 
     pid: int
     program: str
+    id: str = ""
 
 
 class ModelsSeen(Seen):

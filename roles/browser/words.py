@@ -30,6 +30,10 @@ def writing(folder: str, why: str, readers: list[str]) -> str:
     return f"{folder}/{FILE}: {why}; {effect}{when}"
 
 
+def unseen(what: str, why: str) -> str:
+    return f"{what} could not be looked at ({why}), so nothing is done about them"
+
+
 def closed(readers: list[str], folder: str) -> str:
     names = " and ".join(readers)
     return f"{names} cannot read its policy: {folder} is closed to ordinary users; run `chmod 0755 {folder}`"
@@ -103,6 +107,11 @@ def still_there(profile: Profile) -> str:
         f"{whose(profile)} are still there; {what}. From about version 142 on it deletes them by itself while it runs,"
         " an older one may keep them until its 30 days are over; browser_delete_models=True deletes them when closed"
     )
+
+
+def not_covered(profile: Profile) -> str:
+    """Models that nothing keeps from VRAM."""
+    return f"{whose(profile)} are on disk, and the policy is not in force for it"
 
 
 def kept_without_policy(profile: Profile) -> str:

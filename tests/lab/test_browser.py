@@ -203,7 +203,7 @@ def test_snap_and_flatpak_are_told_apart(host: LabHost, tmp_path: Path) -> None:
 
 # A stand-in for a model in memory: the model itself is Chrome's, and the card is none. What ends it is not the policy
 # but a script that waits for it, as the browser would.
-HOLDER = "/opt/google/chrome/chrome --type=utility --utility-sub-type=on_device_model.mojom.OnDeviceModelService"
+HOLDER = "/usr/lib/chromium/chromium --type=utility --utility-sub-type=on_device_model.mojom.OnDeviceModelService"
 REACTION = f"""while ! test -e {PATH}; do sleep 0.2; done
 sleep 2
 : >/etc/lab-gpu/processes

@@ -118,7 +118,11 @@ def test_the_lock_of_a_browser_that_crashed_is_not_taken_for_one_that_runs(home:
 def test_the_process_that_holds_a_model_is_known_by_its_command_line(home: Path) -> None:
     with process(f"{home}/chrome", "--type=utility", f"--utility-sub-type={MODEL_SERVICE}", "--lang=de") as pid:
         services = models(home).services
-    assert [(one.pid, one.program) for one in services] == [(pid, f"{home}/chrome")]
+    assert [(one.pid, one.program, one.id) for one in services] == [(pid, f"{home}/chrome", "")]
+    chrome = f"{home}/opt/google/chrome/chrome"
+    with process(chrome, "--type=utility", f"--utility-sub-type={MODEL_SERVICE}") as pid:
+        services = models(home).services
+    assert [(one.pid, one.program, one.id) for one in services] == [(pid, chrome, "Google Chrome (native)")]
 
 
 FLATPAKS = ("Google Chrome (com.google.Chrome)", "Microsoft Edge (com.microsoft.Edge)", "Opera (com.opera.Opera)")
@@ -136,3 +140,4 @@ def test_a_flatpak_is_known_by_its_scope_and_not_taken_for_another(home: Path, m
     monkeypatch.setattr(observe_models, "read", lambda path, *more: told.get(path) or probe_tools.read(path, *more))
     seen = models(home)
     assert {one.id: one.running for one in seen.profiles} == {name: name == FLATPAKS[0] for name in FLATPAKS}
+    assert [(one.pid, one.id) for one in seen.services] == [(os.getpid(), FLATPAKS[0])]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from roles.browser import decide, freed, words
+from roles.browser import decide, freed, report, words
 from roles.browser.observe import BROWSER
 from roles.browser.observe_models import MODELS
 from roles.browser.table import BRAVE, CHROME, KEY, MODEL_SERVICE, SNAP
@@ -23,7 +23,8 @@ from tests.unit.hosts import BOTH, browser_answer, policy_file, profile
 from tests.unit.test_gpu import TRANSCRIPTS
 
 PROGRAM = "/opt/google/chrome/chrome"
-SERVICE = {"pid": 6702, "program": PROGRAM}
+SERVICE = {"pid": 6702, "program": PROGRAM, "id": "Google Chrome (native)"}
+FLATPAK = {"id": "Google Chrome (com.google.Chrome)", "packaging": "flatpak", "reaches": True}
 
 
 def host(*profiles: dict[str, Any], services: Any = (), gpu: str | None = None, **browser: Any) -> Observation:
@@ -60,8 +61,7 @@ def test_without_models_there_is_nothing_to_say() -> None:
     ],
 )
 def test_a_model_that_is_still_there_is_told_with_its_size_and_the_reason(fields: Any, reason: str) -> None:
-    flatpak = {"id": "Google Chrome (com.google.Chrome)", "packaging": "flatpak", "reaches": True}
-    told = left_out(models_freed(), host(profile(**fields), installs=[*BOTH, flatpak]))
+    told = left_out(models_freed(), host(profile(**fields), installs=[*BOTH, FLATPAK]))
     assert told.startswith("2.7 GB of Google Chrome's local models in /home/dev/.config/google-chrome")
     assert reason in told
     assert "browser_delete_models=True" in told
@@ -98,7 +98,8 @@ def test_nothing_is_deleted_while_the_browser_runs() -> None:
 def test_nothing_is_deleted_that_would_be_fetched_again(browser: dict[str, Any]) -> None:
     told = left_out(models_freed(browser_delete_models=True), host(profile(), **browser))
     assert "the policy is not in force for it, and it would fetch them again" in told
-    resting(models_freed(), host(profile(), **browser))
+    told = left_out(models_freed(), host(profile(), **browser))
+    assert told.endswith("google-chrome are on disk, and the policy is not in force for it")
 
 
 SNAP_PROFILE = profile(id="Chromium (snap)", path="/home/dev/snap/chromium/common/chromium")
@@ -127,6 +128,29 @@ def test_the_newest_version_that_used_a_directory_is_the_browsers() -> None:
     assert freed.effective(host(new, old, installs=[brave], managed=[BRAVE]), "Brave (native)")
 
 
+def test_off_leaves_models_alone_too_whatever_somebody_elses_files_say() -> None:
+    resting(models_freed(browser_policy="off", browser_delete_models=True), host(profile()))
+    resting(models_freed(browser_policy="off"), host(profile(), managed=[]))
+
+
+@pytest.mark.parametrize("fragment", ["browser", "browser_models"])
+def test_what_could_not_be_looked_at_is_said_and_not_taken_for_nothing(fragment: str) -> None:
+    answers = {**hosts.converged_answers(browser=browser_answer(managed=[])), fragment: {"error": "OSError('odd')"}}
+    seen = hosts.parsed(answers)
+    named = policy_set(browser_policy=["chrome", "brave"], browser_delete_models=True)
+    sentence = f"could not be looked at ({fragment}: OSError('odd')), so nothing is done about them"
+    summary = report.summary(hosts.wishes().settings.browser, seen, brief=True)
+    assert sentence in summary
+    if fragment == "browser":
+        assert left_out(named, seen) == f"the browsers {sentence}"
+        assert summary == f"the browsers {sentence}"
+        resting(models_freed(browser_delete_models=True), seen)
+    else:
+        assert left_out(models_freed(browser_delete_models=True), seen) == f"the browsers' models {sentence}"
+        assert freed.outcome(host(profile(), managed=[]), seen) == [], "a model that is not seen is not gone"
+    resting(policy_set(browser_policy="off"), seen)
+
+
 def test_a_browser_that_is_not_supported_keeps_its_models() -> None:
     edge = profile(id="Microsoft Edge (native)", path="/home/dev/.config/microsoft-edge")
     assert "would fetch them again" in left_out(models_freed(browser_delete_models=True), host(edge))
@@ -150,17 +174,34 @@ def test_what_is_at_stake_is_among_the_reasons_to_write_the_policy() -> None:
     )
 
 
+MODEL = "/home/dev/.config/google-chrome/OptGuideOnDeviceModel"
+
+
 @pytest.mark.parametrize(
-    ("running", "services", "waits"),
+    ("fields", "services", "waits"),
     [
-        (False, [], None),
-        (True, [], ("15", "/home/dev/.config/google-chrome/OptGuideOnDeviceModel")),
-        (False, [SERVICE], ("90", "/proc/6702")),
+        ({}, [], None),
+        ({"running": True}, [], ("15", MODEL)),
+        ({"running": True, "models": {}}, [], None),
+        ({"running": True, "id": FLATPAK["id"]}, [{**SERVICE, "id": FLATPAK["id"]}], None),
+        ({"running": True, "id": "Brave (native)"}, [{**SERVICE, "id": "Brave (native)"}], None),
+        ({}, [SERVICE], ("90", "/proc/6702")),
+        ({}, [{**SERVICE, "id": ""}], None),
+        ({"running": True}, [SERVICE], ("90", MODEL, "/proc/6702")),
     ],
 )
-def test_a_browser_that_may_react_is_waited_for(running: bool, services: Any, waits: Any) -> None:
-    steps = acting(policy_set(), host(profile(running=running), services=services, managed=[])).steps
+def test_a_browser_that_may_react_is_waited_for(fields: Any, services: Any, waits: Any) -> None:
+    seen = host(profile(**fields), services=services, installs=[*BOTH[:1], FLATPAK], managed=[])
+    steps = acting(policy_set(), seen).steps
     assert [step.script.args for step in steps[1:]] == ([waits] if waits else [])
+    assert not any(step.script.root for step in steps[1:])
+
+
+def test_another_users_home_is_watched_by_root() -> None:
+    seen = host(managed=[])
+    theirs = MODELS.seen.model_validate({"profiles": [profile(owner="ann", running=True)]}).profiles
+    _, wait = acting(policy_set(), seen.replace(MODELS, profiles=theirs)).steps
+    assert wait.script.root
 
 
 def waited(*paths: Path | str) -> float:
