@@ -146,9 +146,9 @@ def writing(folder: str, seen: Folder, wanted: str) -> Step:
 
 def written(seen: Folder, wanted: str) -> Folder:
     """The folder once our file is there."""
-    files = [*(file for file in seen.files if file.name != FILE), PolicyFile(name=FILE, text=wanted)]
-    ordered = tuple(sorted(files, key=lambda file: file.name.encode()))
-    return seen.model_copy(update={"files": ordered, "modes": dict.fromkeys(seen.modes, 0o755)})
+    # Wherever it stands among the others: it is written only where the last of them says the same, or nothing.
+    files = (*(file for file in seen.files if file.name != FILE), PolicyFile(name=FILE, text=wanted))
+    return seen.model_copy(update={"files": files, "modes": dict.fromkeys(seen.modes, 0o755)})
 
 
 def waiting(observation: Observation, folders: list[str]) -> list[Step]:
