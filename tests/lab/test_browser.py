@@ -235,6 +235,21 @@ def test_what_a_model_held_of_the_vram_is_measured_before_and_after(host: LabHos
         planted.remove(host)
 
 
+def test_what_another_users_browser_deletes_is_waited_for_and_told_as_gone(host: LabHost, tmp_path: Path) -> None:
+    """A stand-in deletes the model as a browser with one would: the folder stays, and root alone may look into it."""
+    place = "/home/guest/.config/chromium"
+    plant(host, f"{place}/{MODEL}", 3_000_000, "guest")
+    host.sh("chmod 700 /home/guest")
+    write(host, "reaction", f"while ! test -e {PATH}; do sleep 0.2; done; sleep 3; rm {place}/{MODEL}\n", "/var/tmp")
+    with chromium.running(host, f"--user-data-dir={place}"):
+        host.sh("systemd-run --quiet --unit=reaction sh /var/tmp/reaction")
+        run = alone(host, tmp_path)
+    assert run.code == 0, run.text
+    assert f"3.0 MB of guest's Chromium's local models in {place} are gone" in run.err
+    assert "still there" not in run.err
+    assert (host.root / f"{place}/{MODEL}"[1:]).parent.is_dir()
+
+
 def test_models_are_deleted_only_when_asked_and_only_while_the_browser_is_closed(host: LabHost, tmp_path: Path) -> None:
     places = {user: f"/home/{user}/.config/chromium" for user in ("dev", "guest")}
     for user, place in places.items():
