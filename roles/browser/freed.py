@@ -56,7 +56,9 @@ def residents(seen: Observation) -> tuple[Resident, ...]:
     held = {one.pid: one for one in classify(seen[GPU]).holders}
     found = {service.pid: service.program for service in seen[MODELS].services}
     found |= {pid: one.name for pid, one in held.items() if one.purpose == MODEL_SERVICE}
-    return tuple(Resident(pid, found[pid], held[pid].used if pid in held else None) for pid in sorted(found))
+    return tuple(
+        Resident(pid, words.printable(found[pid]), held[pid].used if pid in held else None) for pid in sorted(found)
+    )
 
 
 def vram(seen: Observation) -> Vram:

@@ -22,6 +22,11 @@ def size(amount: int) -> str:
     return f"{amount / 1e9:.1f} GB" if amount >= 1e8 else f"{amount / 1e6:.1f} MB"
 
 
+def printable(text: str) -> str:
+    """What anybody's process says of itself, without what a terminal would act on."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def writing(folder: str, why: str, readers: list[str]) -> str:
     """The reason for our file in a folder, with the side effect that alarms people, before it is there."""
     page = next(row.verify for row in BY_ID.values() if row.folder == folder)
