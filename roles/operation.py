@@ -23,13 +23,15 @@ from roles.remote import Script
 @dataclass(frozen=True)
 class Step:
     """One thing to do on the host. `what` names it in an error; `diff` is (path, old text, new text); `goes_on` says
-    what becomes of it when this run is interrupted; an `optional` one is left out for a user who may not be root."""
+    what becomes of it when this run is interrupted; an `optional` one is left out for a user who may not be root;
+    the failure of a `minor` one is told, and the run goes on."""
 
     what: str
     script: Script
     diff: tuple[str, str, str] | None = None
     goes_on: str = ""
     optional: bool = False
+    minor: bool = False
     report: Callable[[list[str]], None] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
@@ -94,7 +96,7 @@ def act(state: State, host: Host, step: Step) -> bool:
         trouble.under_way(host, step.what + (f"; {step.goes_on}" if step.goes_on else ""))
         lines = remote.run(state, host, replace(step.script, claim=claim.holder()))
     except remote.Failed as error:
-        if step.optional and error.may_not:
+        if (step.optional and error.may_not) or (step.minor and claim.held(host)):
             trouble.left_out(host, f"{step.what}: {error}")
             return True
         trouble.failed(host, f"{step.what}: {error}")

@@ -1,7 +1,8 @@
 """Runs on the host, as root: a Python program once per user, as that user and with nothing of root's.
 
 Arguments: the program, one user's name (or nothing: everybody with a home), and users to leave out. Prints what it
-printed, by user, as JSON; a failure for the one user that was named is a failure.
+printed, by user, as JSON: nothing where it failed; a failure for the one user that was named is a failure. What is said
+as a user may be that user's own making, meant for the terminal of whoever reads it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import subprocess
 import sys
 from typing import Any
 
-FIRST, LAST = 1000, 59999  # uids of people, by Debian's policy and systemd's
+FIRST, LAST = 1000, 60513  # uids of people, by Debian's policy and systemd's; the last are those of systemd-homed
 SECONDS = 60
 
 
@@ -38,7 +39,12 @@ def run(user: pwd.struct_passwd, program: str) -> Any:
         cwd="/",
         env={"HOME": user.pw_dir, "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C"},
         preexec_fn=become,
+        start_new_session=True,  # root's terminal takes what is pushed into it from within its session
     )
+
+
+def plain(text: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
 
 
 def main() -> None:
@@ -49,10 +55,11 @@ def main() -> None:
             done = run(user, program)
         except (OSError, subprocess.SubprocessError) as error:
             if name:
-                sys.exit("paddock: " + name + ": " + str(error))
+                sys.exit("paddock: " + name + ": " + plain(str(error)))
+            said[user.pw_name] = ""
             continue
         if name and done.returncode:
-            sys.exit((done.stderr.strip().splitlines() or ["paddock: " + name + ": it failed"])[-1])
+            sys.exit(plain((done.stderr.strip().splitlines() or ["paddock: " + name + ": it failed"])[-1]))
         said[user.pw_name] = done.stdout.strip()
     if name and name not in said:
         sys.exit("paddock: there is no user " + name)

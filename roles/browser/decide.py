@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from roles.browser import freed, words
-from roles.browser.observe import BROWSER, BrowserSeen, Folder, Install, PolicyFile
-from roles.browser.observe_models import MODELS
+from roles.browser.observe import BROWSER, BrowserSeen, Folder, PolicyFile
 from roles.browser.rules import in_force, same
 from roles.browser.table import BY_ID, FILE, KEY, default_folder
 from roles.host import HOST, no_root
@@ -78,6 +77,8 @@ def said_by_others(seen: Folder, wanted: dict[str, Any]) -> bool:
 
 def policy_set(wanted: Browser, has_password: bool, observation: Observation) -> Decision:
     """Every wanted browser has the policy."""
+    if wanted.browser_policy != "off" and (failed := observation.unseen.get(BROWSER.name)):
+        return Decision(observation, left_out=words.unseen("the browsers", failed))
     seen, notes, lacking = observation[BROWSER], [], {}
     for folder, readers in targets(wanted, observation).items():
         if closed := seen.folders[folder].closed:  # not ours to open
@@ -112,11 +113,13 @@ def policy_set(wanted: Browser, has_password: bool, observation: Observation) ->
 def told(wanted: Browser, seen: BrowserSeen, observation: Observation) -> list[str]:
     """What a person must know of the browsers that are there: what keeps them from the policy, or it from them."""
     notes, folders = [], targets(wanted, observation)
-    versions = {profile.id: profile.version for profile in observation[MODELS].profiles}
     for install in seen.installs:
         row = BY_ID.get(install.id)
         if row and row.folder in folders:
-            notes += [words.unreached(install, row), words.outdated(install, row, versions.get(install.id))]
+            notes += [
+                words.unreached(install, row),
+                words.outdated(install, row, freed.last_used(observation, install.id)),
+            ]
         elif row and wanted.browser_policy == "auto" and words.is_told(row):
             notes.append(words.unsupported(install, row))
     return [note for note in notes if note]
@@ -143,22 +146,19 @@ def writing(folder: str, seen: Folder, wanted: str) -> Step:
 
 def written(seen: Folder, wanted: str) -> Folder:
     """The folder once our file is there."""
-    files = [*(file for file in seen.files if file.name != FILE), PolicyFile(name=FILE, text=wanted)]
-    ordered = tuple(sorted(files, key=lambda file: file.name.encode()))
-    return seen.model_copy(update={"files": ordered, "modes": dict.fromkeys(seen.modes, 0o755)})
+    # Wherever it stands among the others: it is written only where the last of them says the same, or nothing.
+    files = (*(file for file in seen.files if file.name != FILE), PolicyFile(name=FILE, text=wanted))
+    return seen.model_copy(update={"files": files, "modes": dict.fromkeys(seen.modes, 0o755)})
 
 
 def waiting(observation: Observation, folders: list[str]) -> list[Step]:
     """A browser that runs needs a moment: what is measured afterwards shall be what the policy did."""
-    models, services = freed.running_models(observation, folders), observation[MODELS].services
+    profiles, services = freed.reacting(observation, folders)
+    models = [f"{profile.path}/{kind}" for profile in profiles for kind in profile.models]
     if not models and not services:
         return []
     seconds = LET_GO if services else TAKEN_UP
     gone = (*models, *(f"/proc/{service.pid}" for service in services))
-    return [Step("wait for the browser to take it up", Script(WAIT, (str(seconds), *gone), seconds=seconds + 30))]
-
-
-def effective(observation: Observation, install: Install) -> bool:
-    """The browser is told to keep its model away, and can read it."""
-    row = BY_ID.get(install.id)
-    return bool(row and row.folder and install.reaches is not False and freed.forbidden(observation, row.folder))
+    theirs = any(profile.owner for profile in profiles)  # a home that we may not look into
+    wait = Script(WAIT, (str(seconds), *gone), root=theirs, seconds=seconds + 30)
+    return [Step("wait for the browser to take it up", wait, minor=True)]

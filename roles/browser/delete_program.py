@@ -19,14 +19,8 @@ def text(path: str) -> str:
         return ""
 
 
-def runs(path: str, programs: list[str], app: str) -> bool:
-    """By the browser's own lock, or by a process of this user."""
-    try:
-        pid = os.readlink(os.path.join(path, "SingletonLock")).rpartition("-")[2]
-        if pid.isdigit() and os.path.exists("/proc/" + pid):
-            return True
-    except OSError:
-        pass
+def runs(programs: list[str], app: str) -> bool:
+    """By a process of this user. The browser's own lock tells less: it stays after a crash, and numbers come again."""
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             own = os.stat("/proc/" + pid).st_uid == os.getuid()
@@ -42,7 +36,7 @@ def runs(path: str, programs: list[str], app: str) -> bool:
 
 def main() -> None:
     asked = json.loads(sys.argv[1])
-    if runs(asked["path"], asked["programs"], asked["app"]):
+    if runs(asked["programs"], asked["app"]):
         sys.exit("paddock: the browser of " + asked["path"] + " runs; close it, and run again")
     for kind in asked["kinds"]:
         folder = os.path.join(asked["path"], kind)

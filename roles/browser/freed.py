@@ -8,7 +8,7 @@ from pathlib import Path
 
 from roles.browser import others, words
 from roles.browser.observe import BROWSER
-from roles.browser.observe_models import MODELS, Profile
+from roles.browser.observe_models import MODELS, Profile, Service
 from roles.browser.rules import in_force, same
 from roles.browser.table import BY_ID, KEY, MODEL_FOLDERS, MODEL_SERVICE
 from roles.gpu.classify import classify
@@ -56,7 +56,9 @@ def residents(seen: Observation) -> tuple[Resident, ...]:
     held = {one.pid: one for one in classify(seen[GPU]).holders}
     found = {service.pid: service.program for service in seen[MODELS].services}
     found |= {pid: one.name for pid, one in held.items() if one.purpose == MODEL_SERVICE}
-    return tuple(Resident(pid, found[pid], held[pid].used if pid in held else None) for pid in sorted(found))
+    return tuple(
+        Resident(pid, words.printable(found[pid]), held[pid].used if pid in held else None) for pid in sorted(found)
+    )
 
 
 def vram(seen: Observation) -> Vram:
@@ -77,6 +79,8 @@ def measured(before: Observation, after: Observation) -> Measured | None:
 
 def outcome(before: Observation, after: Observation) -> list[str]:
     """What became of models and VRAM since `before`, in sentences."""
+    if MODELS.name in after.unseen:
+        return []
     left = {profile.path: profile for profile in after[MODELS].profiles if profile.models}
     gone = [profile for profile in before[MODELS].profiles if profile.models and profile.path not in left]
     told = [f"{words.whose(profile)} are gone" for profile in gone]
@@ -95,7 +99,8 @@ def outcome(before: Observation, after: Observation) -> list[str]:
 
 def at_stake(seen: Observation, folders: list[str]) -> list[str]:
     """What the policy is for, on this host: among the reasons to write it."""
-    found = [profile for profile in seen[MODELS].profiles if profile.models and _folder(profile) in folders]
+    rows = {name for name, row in BY_ID.items() if row.folder in folders}
+    found = [profile for profile in seen[MODELS].profiles if profile.models and profile.id in rows]
     told = [words.whose(profile) for profile in found]
     for one in residents(seen):
         used = "an unknown amount" if one.used is None else f"{one.used} MiB"
@@ -103,10 +108,14 @@ def at_stake(seen: Observation, folders: list[str]) -> list[str]:
     return told
 
 
-def running_models(seen: Observation, folders: list[str]) -> list[str]:
-    """Folders of models that a running browser may delete by itself."""
-    profiles = [one for one in seen[MODELS].profiles if one.running and _folder(one) in folders]
-    return [f"{profile.path}/{kind}" for profile in profiles for kind in profile.models]
+def reacting(seen: Observation, folders: list[str]) -> tuple[list[Profile], list[Service]]:
+    """Directories and processes of running browsers that will take up what is written to these folders.
+
+    A Flatpak will not: it is launched anew for that.
+    """
+    ids = [name for name, row in BY_ID.items() if row.folder in folders and row.packaging != "flatpak"]
+    profiles = [one for one in seen[MODELS].profiles if one.running and one.models and one.id in ids]
+    return profiles, [one for one in seen[MODELS].services if one.id in ids]
 
 
 def forbidden(seen: Observation, folder: str) -> bool:
@@ -115,20 +124,44 @@ def forbidden(seen: Observation, folder: str) -> bool:
     return KEY in said and same(said[KEY].value, 1) and seen[BROWSER].folders[folder].closed is None
 
 
+def last_used(seen: Observation, browser: str) -> str | None:
+    """The newest version that used a directory of this browser."""
+    used = [one.version for one in seen[MODELS].profiles if one.id == browser]
+    return max(used, key=lambda version: words.major(version) or 0, default=None)
+
+
+def effective(seen: Observation, browser: str) -> bool:
+    """The browser is told to keep its model away, can read it, and knows what it means; by its row's name.
+
+    What cannot be told is no yes: a snap or a Flatpak whose rights are not known, or that another user has.
+    """
+    row = BY_ID.get(browser)
+    if not row or not row.folder or not forbidden(seen, row.folder):
+        return False
+    installs = [one for one in seen[BROWSER].installs if one.id == browser]
+    if row.packaging != "native" and not any(one.reaches for one in installs):
+        return False
+    return not any(words.outdated(one, row, last_used(seen, browser)) for one in installs)
+
+
 def models_freed(wanted: Browser, before: Observation | None, seen: Observation) -> Decision:
     """Models that the policy left on disk are told, and deleted where that is wished and safe.
 
-    `before`: the host before this run's policy; None where none was written.
+    `before`: the host before this run's policy; None where none was written. No step may end a run: what could not be
+    deleted is told, and is looked at again in the next one.
     """
+    if wanted.browser_policy == "off" or BROWSER.name in seen.unseen:  # the latter is told with the policy
+        return Decision(seen)
+    if failed := seen.unseen.get(MODELS.name):
+        return Decision(seen, left_out=words.unseen("the browsers' models", failed))
     notes, reasons, steps, after = [], [], [], []
     for profile in seen[MODELS].profiles:
-        row = BY_ID.get(profile.id)
-        reached = not any(one.id == profile.id and one.reaches is False for one in seen[BROWSER].installs)
-        covered = bool(row and row.folder and reached and forbidden(seen, row.folder))
-        if not profile.models or not (covered or wanted.browser_delete_models):
+        covered = effective(seen, profile.id)
+        if not profile.models:
             pass
         elif not covered:
-            notes.append(words.kept_without_policy(profile))
+            told = words.kept_without_policy if wanted.browser_delete_models else words.not_covered
+            notes.append(told(profile))
         elif not wanted.browser_delete_models:
             notes.append(words.still_there(profile))
         elif profile.running:
@@ -140,7 +173,8 @@ def models_freed(wanted: Browser, before: Observation | None, seen: Observation)
         after.append(profile)
     if before is not None and (found := measured(before, seen)):
         reasons.append("record what the browsers' local models held of the VRAM, before and after")
-        steps.append(Step("record the VRAM", Script(REMEMBER, (json.dumps({"schema": 1, **asdict(found)}),))))
+        record = Script(REMEMBER, (json.dumps({"schema": 1, **asdict(found)}),))
+        steps.append(Step("record the VRAM", record, minor=True))
     return Decision(
         seen.replace(MODELS, profiles=tuple(after)) if steps else seen,
         tuple(reasons),
@@ -161,9 +195,4 @@ def deletion(profile: Profile) -> Step:
     script = Script(DELETE, (json.dumps(asked),), python=True)
     if profile.owner:
         script = others.as_users(script, profile.owner)
-    return Step(f"delete the local models in {profile.path}", script)
-
-
-def _folder(profile: Profile) -> str | None:
-    row = BY_ID.get(profile.id)
-    return row.folder if row else None
+    return Step(f"delete the local models in {profile.path}", script, minor=True)

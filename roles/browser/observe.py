@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from roles.browser.table import FOLDERS, as_asked
 from roles.observation import Fragment, Seen
-from roles.probe_tools import entries, find_command, node, read, run
+from roles.probe_tools import entries, find_command, read, run
 
 Packaging = Literal["deb", "rpm", "pacman", "snap", "flatpak", "other"]
 MOST = 1 << 20  # bytes of a policy file, and
@@ -60,14 +60,16 @@ def browser_shares_etc(app: str, place: str) -> bool | None:
         return None
     for base in ("/var/lib/flatpak", os.path.expanduser("~/.local/share/flatpak")):
         texts += [read(base + "/overrides/global"), read(base + "/overrides/" + app)]
-    shares = False
+    shares: dict[str, bool] = {}
     for text in texts:
         for line in re.findall(r"^filesystems=(.*)$", text or "", re.M):
-            for word in line.split(";"):
-                name = word.strip().partition(":")[0]
-                if name.lstrip("!") in ("host", "host-etc"):
-                    shares = not name.startswith("!")
-    return shares
+            for word in map(str.strip, line.split(";")):
+                if word in ("!host:reset", "!host-reset"):
+                    shares.clear()
+                name = word.partition(":")[0]
+                if name.lstrip("!") in ("host", "host-etc"):  # each is taken away by its own name
+                    shares[name.lstrip("!")] = not name.startswith("!")
+    return any(shares.values())
 
 
 def browser_plugged(name: str) -> bool | None:
@@ -85,10 +87,13 @@ def browser_folder(folder: str, files: int, most: int) -> dict[str, Any]:
     import os
     import stat
 
-    modes, found, part = {}, [], folder
+    modes: dict[str, int | None] = {}
+    found, part = [], folder
     while part not in ("/etc", "/"):
-        at = node(part)
-        modes[part] = at["mode"] if at else None
+        try:
+            modes[part] = stat.S_IMODE(os.stat(part).st_mode)
+        except OSError:
+            modes[part] = None
         part = os.path.dirname(part)
     names = sorted(os.fsencode(name) for name in entries(folder))
     for name in names[:files]:

@@ -11,13 +11,14 @@ from pyinfra.api.command import PyinfraCommand
 
 from roles import claim, observation, plan, remote, trouble
 from roles.browser import decide, freed, others, report
-from roles.browser.observe_models import MODELS
+from roles.browser.observe_models import MODELS, Profile
 from roles.host import HOST
 from roles.observation import Observation
 from roles.operation import Decision, Step, converge
 from roles.settings import Browser
 
 _before: WeakKeyDictionary[Host, Observation] = WeakKeyDictionary()  # each host before its policy changes
+_theirs: WeakKeyDictionary[Host, tuple[bool, tuple[Profile, ...]]] = WeakKeyDictionary()  # and in which phase seen
 _now: WeakKeyDictionary[Host, str] = WeakKeyDictionary()  # where each host stands while its plan is made
 
 
@@ -25,15 +26,17 @@ _now: WeakKeyDictionary[Host, str] = WeakKeyDictionary()  # where each host stan
 def policy_set(wanted: Browser, alone: bool = False) -> Generator[PyinfraCommand]:
     """The managed policy that keeps a browser's local AI model away is in force.
 
-    `alone`: nobody has asked for a sudo password yet.
+    `alone`: nobody has asked for a sudo password yet; every user's models are told, where root can be had.
     """
     state, host = observation.context()
 
     def decided(seen: Observation) -> Decision:
-        if not state.is_executing:
-            _now.setdefault(host, report.summary(wanted, seen))
         if alone and seen[HOST].root == "password" and decide.policy_set(wanted, True, seen).steps:
             remote.ask_password()
+        if alone and seen[HOST].can_be_root(remote.has_password()):
+            seen = with_others(seen)
+        if not state.is_executing:
+            _now.setdefault(host, report.summary(wanted, seen))
         decision = decide.policy_set(wanted, remote.has_password(), seen)
         if decision.steps:
             _before[host] = seen
@@ -53,9 +56,9 @@ def models_freed(wanted: Browser, alone: bool = False) -> Generator[PyinfraComma
     def decided(seen: Observation) -> Decision:
         before = _before.pop(host, None)
         if alone and seen[HOST].can_be_root(remote.has_password()):
-            seen = with_others(seen)
+            seen = with_others(seen, again=before is not None and state.is_executing)
         if not state.is_executing:  # nothing has been freed yet, and nothing can be said of what will stay
-            decision = freed.models_freed(wanted, None, seen)
+            decision = freed.models_freed(wanted, before, seen)
             return decision if before is None else replace(decision, left_out=None)
         for line in freed.outcome(before, seen) if before is not None else []:
             host.log(line)
@@ -80,12 +83,22 @@ def summed_up(wanted: Browser) -> Generator[PyinfraCommand]:
     yield from converge(decided)
 
 
-def with_others(seen: Observation) -> Observation:
-    """The host with its other users' models. Where sudo refuses, it is said, and the run goes on with this user's."""
+def with_others(seen: Observation, again: bool = True) -> Observation:
+    """The host with its other users' models. Where sudo refuses, it is said, and the run goes on with this user's.
+
+    `again`: something may have changed them since this phase of the run looked.
+    """
     state, host = observation.context()
-    try:
-        found = others.look(state, host, seen[HOST].user)
-    except (remote.Failed, ValueError) as error:
-        trouble.left_out(host, f"other users' models were not looked for: {error}")
-        return seen
-    return seen.replace(MODELS, profiles=(*seen[MODELS].profiles, *found))
+    phase, found = _theirs.get(host, (None, ()))
+    if again or phase != state.is_executing:
+        try:
+            new, failed = others.look(state, host, seen[HOST].user)
+            if failed:
+                trouble.left_out(host, f"the models of {' and '.join(failed)} could not be looked for")
+            # What is not seen now is not gone.
+            found = (*new, *(profile for profile in found if profile.owner in failed))
+        except (remote.Failed, ValueError) as error:
+            trouble.left_out(host, f"other users' models were not looked for: {error}")
+        _theirs[host] = (state.is_executing, found)  # after a failure too: wrong passwords lock accounts
+    own = [one for one in seen[MODELS].profiles if not one.owner]
+    return seen.replace(MODELS, profiles=(*own, *found))

@@ -24,19 +24,28 @@ def as_users(program: Script, name: str = "", without: tuple[str, ...] = ()) -> 
     return Script(PIPED, (remote.stdin(inner),), root=True)
 
 
-def look(state: State, host: Host, without: str) -> tuple[Profile, ...]:
-    """Everybody's directories with models in them, but for one user's. Raises Failed."""
+def look(state: State, host: Host, without: str) -> tuple[tuple[Profile, ...], list[str]]:
+    """Everybody's directories with models in them, but for one user's; and whose look failed. Raises Failed."""
     probe = Script(observation.program((MODELS,), None), python=True)
     return parsed("\n".join(remote.run(state, host, as_users(probe, without=(without,)))))
 
 
-def parsed(text: str) -> tuple[Profile, ...]:
-    """The answers by user as directories with an owner; a user whose home could not be looked at has none."""
+def parsed(text: str) -> tuple[tuple[Profile, ...], list[str]]:
+    """The answers by user as directories with an owner, and the users whose answer is none.
+
+    A path that is not printable is none: it is another user's, and would be printed on our terminal.
+    """
     found: list[Profile] = []
+    failed = []
     for owner, answer in json.loads(text).items():
         try:
-            profiles = observation.parse(answer, (MODELS,))[MODELS].profiles
+            seen = observation.parse(answer, (MODELS,))
         except ValueError:
+            failed.append(owner)
             continue
-        found += [one.model_copy(update={"owner": owner}) for one in profiles if one.models]
-    return tuple(found)
+        theirs = [one for one in seen[MODELS].profiles if one.models]
+        if MODELS.name in seen.unseen or not all(f"{one.path}{one.version}".isprintable() for one in theirs):
+            failed.append(owner)
+        else:
+            found += [one.model_copy(update={"owner": owner}) for one in theirs]
+    return tuple(found), failed

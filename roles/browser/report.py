@@ -12,8 +12,10 @@ from roles.settings import Browser
 
 def summary(wanted: Browser, seen: Observation, brief: bool = False) -> str:
     """What is in force for whom, what is not, and what models take now. `brief`: without what a run says anyway."""
+    if failed := seen.unseen.get(BROWSER.name):
+        return words.unseen("the browsers", failed)
     installs = [one for one in seen[BROWSER].installs if one.id in BY_ID]
-    safe = [one for one in installs if decide.effective(seen, one)]
+    safe = [one for one in installs if freed.effective(seen, one.id)]
     told = [f"local AI models are forbidden to {' and '.join(map(words.title, safe))}"] if safe else []
     bare = [one for one in installs if one not in safe and BY_ID[one.id].folder]
     told += [f"not in force for {words.title(one)}" for one in bare]
@@ -25,6 +27,7 @@ def summary(wanted: Browser, seen: Observation, brief: bool = False) -> str:
     told += [f"the policy is in {folder} ahead of its browser" for folder in ahead if folder not in used]
     told += [f"{words.whose(one)} on disk" for one in seen[MODELS].profiles if one.models and not brief]
     told += [resident(one) for one in freed.residents(seen)]
+    told += [words.unseen("the browsers' models", seen.unseen[MODELS.name])] if MODELS.name in seen.unseen else []
     return "; ".join(told) or ("no browser that is supported is installed" if installs else "no browser is installed")
 
 

@@ -45,9 +45,9 @@ def content(text: str | None) -> dict[str, Any] | None:
 
 
 def in_force(files: Iterable[PolicyFile]) -> dict[str, Said]:
-    """What the files say together."""
+    """What the files, which are in byte order, say together."""
     said: dict[str, Said] = {}
-    for file in sorted(files, key=lambda file: file.name.encode()):
+    for file in files:
         for key, value in (content(file.text) or {}).items():
             said[key] = Said(file.name, value)
     return said

@@ -40,8 +40,9 @@ class Row:
 
     `marks`: files of which one tells that it is there (`~`, `*`); `command`: the same, in the PATH. `packages`: its
     names in package managers, for snap and Flatpak the one it is known by. `programs`: how its processes' command lines
-    begin. `data`: user-data directories in the home. `folder`: where it reads policies, or `why_not`. `numbered`: the
-    package's version begins with Chromium's major version. `verify`: the page that shows what is in force.
+    begin; none for a Flatpak, whose programs lie where another's do: its processes are known by their scope. `data`:
+    user-data directories in the home. `folder`: where it reads policies, or `why_not`. `numbered`: the package's
+    version begins with Chromium's major version. `verify`: the page that shows what is in force.
     """
 
     browser: str
@@ -78,10 +79,10 @@ def _snap(browser: str, title: str, name: str, data: str = "", **more: Any) -> R
     return Row(browser, title, "snap", marks, (name,), programs, (data,) if data else (), **more)
 
 
-def _flatpak(browser: str, title: str, app: str, program: str, data: str = "", **more: Any) -> Row:
+def _flatpak(browser: str, title: str, app: str, data: str = "", **more: Any) -> Row:
     marks = (f"/var/lib/flatpak/app/{app}/current", f"~/.local/share/flatpak/app/{app}/current")
     where = (f".var/app/{app}/config/{data}",) if data else ()
-    return Row(browser, title, "flatpak", marks, (app,), (program,), where, **more)
+    return Row(browser, title, "flatpak", marks, (app,), (), where, **more)
 
 
 def _brave(title: str, suffix: str, *more: str) -> Row:
@@ -104,8 +105,8 @@ ROWS: tuple[Row, ...] = (
     _chrome("Google Chrome dev", "chrome-unstable", ".config/google-chrome-unstable", "google-chrome-unstable",
             "google-chrome-dev"),
     _chrome("Google Chrome canary", "chrome-canary", ".config/google-chrome-canary", "google-chrome-canary"),
-    _flatpak("chrome", "Google Chrome", "com.google.Chrome", "/app/extra/", "google-chrome", folder=CHROME),
-    _flatpak("chrome", "Google Chrome dev", "com.google.ChromeDev", "/app/extra/", "google-chrome-unstable",
+    _flatpak("chrome", "Google Chrome", "com.google.Chrome", "google-chrome", folder=CHROME),
+    _flatpak("chrome", "Google Chrome dev", "com.google.ChromeDev", "google-chrome-unstable",
              why_not=UNSHOWN),
     Row("chrome-for-testing", "Chrome for Testing", "native",
         ("~/.cache/puppeteer/chrome/*/*/chrome", "~/.cache/selenium/chrome/*/*/chrome"), (),
@@ -113,29 +114,29 @@ ROWS: tuple[Row, ...] = (
     _native("chromium", "Chromium", "/usr/lib/chromium/chromium", "/usr/lib64/chromium-browser/chromium-browser",
             package="chromium", data=".config/chromium", folder=CHROMIUM, command="chromium"),
     _snap("chromium", "Chromium", "chromium", "snap/chromium/common/chromium", folder=SNAP),
-    _flatpak("chromium", "Chromium", "org.chromium.Chromium", "/app/chromium/", "chromium", why_not=EXTENSION_POINT),
-    _flatpak("chromium", "ungoogled-chromium", "io.github.ungoogled_software.ungoogled_chromium", "/app/chromium/",
+    _flatpak("chromium", "Chromium", "org.chromium.Chromium", "chromium", why_not=EXTENSION_POINT),
+    _flatpak("chromium", "ungoogled-chromium", "io.github.ungoogled_software.ungoogled_chromium",
              "chromium", why_not=EXTENSION_POINT),
     _brave("Brave", "", "/opt/brave-bin/brave"),
     _brave("Brave beta", "-beta"),
     _brave("Brave nightly", "-nightly"),
-    _flatpak("brave", "Brave", "com.brave.Browser", "/app/brave/", "BraveSoftware/Brave-Browser", folder=BRAVE,
+    _flatpak("brave", "Brave", "com.brave.Browser", "BraveSoftware/Brave-Browser", folder=BRAVE,
              verify="brave://policy"),
     _snap("brave", "Brave", "brave", why_not=UNSHOWN),
     _edge(""), _edge("-beta"), _edge("-dev"),
-    _flatpak("edge", "Microsoft Edge", "com.microsoft.Edge", "/app/extra/", "microsoft-edge", why_not=EDGE),
+    _flatpak("edge", "Microsoft Edge", "com.microsoft.Edge", "microsoft-edge", why_not=EDGE),
     _native("vivaldi", "Vivaldi", "/opt/vivaldi/vivaldi-bin", package="vivaldi-stable vivaldi", data=".config/vivaldi",
             why_not=NO_SOURCE),
     _snap("vivaldi", "Vivaldi", "vivaldi", why_not=NO_SOURCE),
-    _flatpak("vivaldi", "Vivaldi", "com.vivaldi.Vivaldi", "/app/vivaldi/", "vivaldi", why_not=NO_SOURCE),
+    _flatpak("vivaldi", "Vivaldi", "com.vivaldi.Vivaldi", "vivaldi", why_not=NO_SOURCE),
     _native("opera", "Opera", "/usr/lib/x86_64-linux-gnu/opera/opera", "/usr/lib64/opera/opera",
             "/usr/lib/opera/opera", package="opera-stable opera", data=".config/opera", why_not=NO_SOURCE),
     _snap("opera", "Opera", "opera", why_not=NO_SOURCE),
-    _flatpak("opera", "Opera", "com.opera.Opera", "/app/extra/", "opera", why_not=NO_SOURCE),
+    _flatpak("opera", "Opera", "com.opera.Opera", "opera", why_not=NO_SOURCE),
     _native("firefox", "Firefox", "/usr/lib/firefox/firefox", "/usr/lib64/firefox/firefox",
             "/usr/lib/firefox-esr/firefox-esr", "/opt/firefox/firefox", package="firefox firefox-esr", why_not=FIREFOX),
     _snap("firefox", "Firefox", "firefox", why_not=FIREFOX),
-    _flatpak("firefox", "Firefox", "org.mozilla.firefox", "/app/lib/firefox/", why_not=FIREFOX),
+    _flatpak("firefox", "Firefox", "org.mozilla.firefox", why_not=FIREFOX),
 )  # fmt: skip
 
 

@@ -22,12 +22,21 @@ def size(amount: int) -> str:
     return f"{amount / 1e9:.1f} GB" if amount >= 1e8 else f"{amount / 1e6:.1f} MB"
 
 
+def printable(text: str) -> str:
+    """What anybody's process says of itself, without what a terminal would act on."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def writing(folder: str, why: str, readers: list[str]) -> str:
     """The reason for our file in a folder, with the side effect that alarms people, before it is there."""
     page = next(row.verify for row in BY_ID.values() if row.folder == folder)
     when = "; a Flatpak takes it up when it is launched anew" if any("(Flatpak" in name for name in readers) else ""
     effect = f"{' and '.join(readers)} will say that it is managed by your organization, and show it in {page}"
     return f"{folder}/{FILE}: {why}; {effect}{when}"
+
+
+def unseen(what: str, why: str) -> str:
+    return f"{what} could not be looked at ({why}), so nothing is done about them"
 
 
 def closed(readers: list[str], folder: str) -> str:
@@ -103,6 +112,11 @@ def still_there(profile: Profile) -> str:
         f"{whose(profile)} are still there; {what}. From about version 142 on it deletes them by itself while it runs,"
         " an older one may keep them until its 30 days are over; browser_delete_models=True deletes them when closed"
     )
+
+
+def not_covered(profile: Profile) -> str:
+    """Models that nothing keeps from VRAM."""
+    return f"{whose(profile)} are on disk, and the policy is not in force for it"
 
 
 def kept_without_policy(profile: Profile) -> str:

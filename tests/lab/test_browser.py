@@ -203,7 +203,7 @@ def test_snap_and_flatpak_are_told_apart(host: LabHost, tmp_path: Path) -> None:
 
 # A stand-in for a model in memory: the model itself is Chrome's, and the card is none. What ends it is not the policy
 # but a script that waits for it, as the browser would.
-HOLDER = "/opt/google/chrome/chrome --type=utility --utility-sub-type=on_device_model.mojom.OnDeviceModelService"
+HOLDER = "/usr/lib/chromium/chromium --type=utility --utility-sub-type=on_device_model.mojom.OnDeviceModelService"
 REACTION = f"""while ! test -e {PATH}; do sleep 0.2; done
 sleep 2
 : >/etc/lab-gpu/processes
@@ -235,6 +235,21 @@ def test_what_a_model_held_of_the_vram_is_measured_before_and_after(host: LabHos
         planted.remove(host)
 
 
+def test_what_another_users_browser_deletes_is_waited_for_and_told_as_gone(host: LabHost, tmp_path: Path) -> None:
+    """A stand-in deletes the model as a browser with one would: the folder stays, and root alone may look into it."""
+    place = "/home/guest/.config/chromium"
+    plant(host, f"{place}/{MODEL}", 3_000_000, "guest")
+    host.sh("chmod 700 /home/guest")
+    write(host, "reaction", f"while ! test -e {PATH}; do sleep 0.2; done; sleep 3; rm {place}/{MODEL}\n", "/var/tmp")
+    with chromium.running(host, f"--user-data-dir={place}"):
+        host.sh("systemd-run --quiet --unit=reaction sh /var/tmp/reaction")
+        run = alone(host, tmp_path)
+    assert run.code == 0, run.text
+    assert f"3.0 MB of guest's Chromium's local models in {place} are gone" in run.err
+    assert "still there" not in run.err
+    assert (host.root / f"{place}/{MODEL}"[1:]).parent.is_dir()
+
+
 def test_models_are_deleted_only_when_asked_and_only_while_the_browser_is_closed(host: LabHost, tmp_path: Path) -> None:
     places = {user: f"/home/{user}/.config/chromium" for user in ("dev", "guest")}
     for user, place in places.items():
@@ -253,6 +268,12 @@ def test_models_are_deleted_only_when_asked_and_only_while_the_browser_is_closed
         assert run.code == 0, run.text
         assert f"in {places['guest']} are not deleted: the browser runs; close it, and run again" in run.err
         assert there() == ["guest"]
+    stuck = f"{places['guest']}/OptGuideManifestModel/0a1b"
+    host.sh(f"mkdir -p {stuck} && echo >{stuck}/root && chown -R guest: {stuck}/.. && chown root: {stuck}")
+    run = alone(host, tmp_path, browser_delete_models=True)
+    assert run.code == 0, run.text
+    assert f"delete the local models in {places['guest']}: [Errno 13] Permission denied" in run.err
+    host.sh(f"chown guest: {stuck}")
     run = alone(host, tmp_path, browser_delete_models=True)
     assert run.code == 0, run.text
     assert there() == []

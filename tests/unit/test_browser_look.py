@@ -110,6 +110,11 @@ def test_a_snap_reads_its_policy_where_its_plug_is_connected(home: Path, lines: 
         ("[Context]\nfilesystems=xdg-download;\n", None, False),
         ("[Context]\nfilesystems=host-etc;\n", "[Context]\nfilesystems=!host-etc;\n", False),
         ("[Context]\nfilesystems=xdg-download;\n", "[Context]\nfilesystems=host-etc;\n", True),
+        ("[Context]\nfilesystems=host-etc;\n", "[Context]\nfilesystems=!host;\n", True),
+        ("[Context]\nfilesystems=host;\n", "[Context]\nfilesystems=!host-etc;\n", True),
+        ("[Context]\nfilesystems=host:ro;\n", "[Context]\nfilesystems=!host;\n", False),
+        ("[Context]\nfilesystems=host-etc;\n", "[Context]\nfilesystems=!host:reset;\n", False),
+        ("[Context]\nfilesystems=host-etc;\n", "[Context]\nfilesystems=!host:reset;host-etc;\n", True),
         (None, None, None),
     ],
 )
@@ -174,6 +179,14 @@ def test_a_file_that_only_root_can_read_is_none_for_a_browser(tmp_path: Path, mo
     (tmp_path / FILE).write_text("{}")
     (tmp_path / FILE).chmod(mode)
     assert folder_of(tmp_path).files == ()
+
+
+def test_a_folder_behind_a_link_is_as_open_as_the_folder_is(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "managed").symlink_to(tmp_path / "elsewhere")
+    seen = folder_of(tmp_path / "managed")
+    assert seen.modes[str(tmp_path / "managed")] == 0o700
+    assert seen.closed == str(tmp_path / "managed")
 
 
 def test_a_folder_that_is_missing_has_no_mode(tmp_path: Path) -> None:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from roles.browser import decide, freed, words
+from roles.browser import decide, freed, report, words
 from roles.browser.observe_models import MODELS
-from roles.browser.table import CHROME, KEY, MODEL_SERVICE
+from roles.browser.table import BRAVE, CHROME, KEY, SNAP
 from roles.observation import Observation
-from roles.remote import Script
-from tests.unit import hosts, local
+from tests.unit import hosts
 from tests.unit.deciding import Decide, acting, left_out, resting
 from tests.unit.hosts import BOTH, browser_answer, policy_file, profile
 from tests.unit.test_gpu import TRANSCRIPTS
 
 PROGRAM = "/opt/google/chrome/chrome"
-SERVICE = {"pid": 6702, "program": PROGRAM}
+SERVICE = {"pid": 6702, "program": PROGRAM, "id": "Google Chrome (native)"}
+FLATPAK = {"id": "Google Chrome (com.google.Chrome)", "packaging": "flatpak", "reaches": True}
 
 
 def host(*profiles: dict[str, Any], services: Any = (), gpu: str | None = None, **browser: Any) -> Observation:
@@ -57,7 +55,7 @@ def test_without_models_there_is_nothing_to_say() -> None:
     ],
 )
 def test_a_model_that_is_still_there_is_told_with_its_size_and_the_reason(fields: Any, reason: str) -> None:
-    told = left_out(models_freed(), host(profile(**fields)))
+    told = left_out(models_freed(), host(profile(**fields), installs=[*BOTH, FLATPAK]))
     assert told.startswith("2.7 GB of Google Chrome's local models in /home/dev/.config/google-chrome")
     assert reason in told
     assert "browser_delete_models=True" in told
@@ -94,7 +92,57 @@ def test_nothing_is_deleted_while_the_browser_runs() -> None:
 def test_nothing_is_deleted_that_would_be_fetched_again(browser: dict[str, Any]) -> None:
     told = left_out(models_freed(browser_delete_models=True), host(profile(), **browser))
     assert "the policy is not in force for it, and it would fetch them again" in told
-    resting(models_freed(), host(profile(), **browser))
+    told = left_out(models_freed(), host(profile(), **browser))
+    assert told.endswith("google-chrome are on disk, and the policy is not in force for it")
+
+
+SNAP_PROFILE = profile(id="Chromium (snap)", path="/home/dev/snap/chromium/common/chromium")
+
+
+@pytest.mark.parametrize(
+    ("install", "deleted"),
+    [
+        ({"id": "Chromium (snap)", "packaging": "snap", "version": "139.0", "reaches": True}, True),
+        ({"id": "Chromium (snap)", "packaging": "snap", "version": "139.0", "reaches": False}, False),
+        ({"id": "Chromium (snap)", "packaging": "snap", "version": "139.0", "reaches": None}, False),
+        ({"id": "Chromium (snap)", "packaging": "snap", "version": "123.0", "reaches": True}, False),
+        ({"id": "Chromium (native)", "packaging": "deb"}, False),
+    ],
+)
+def test_a_policy_that_may_not_be_read_or_known_is_not_in_force(install: dict[str, Any], deleted: bool) -> None:
+    seen = host(SNAP_PROFILE, installs=[install], managed=[SNAP])
+    assert freed.effective(seen, "Chromium (snap)") == deleted
+    assert bool(models_freed(browser_delete_models=True)(seen).steps) == deleted
+
+
+def test_the_newest_version_that_used_a_directory_is_the_browsers() -> None:
+    brave = {"id": "Brave (native)", "packaging": "deb", "version": "1.81.137"}
+    old, new = (profile(id="Brave (native)", path=f"/{at}", version=f"{at}.1.81.137") for at in (99, 139))
+    assert not freed.effective(host(old, installs=[brave], managed=[BRAVE]), "Brave (native)")
+    assert freed.effective(host(new, old, installs=[brave], managed=[BRAVE]), "Brave (native)")
+
+
+def test_off_leaves_models_alone_too_whatever_somebody_elses_files_say() -> None:
+    resting(models_freed(browser_policy="off", browser_delete_models=True), host(profile()))
+    resting(models_freed(browser_policy="off"), host(profile(), managed=[]))
+
+
+@pytest.mark.parametrize("fragment", ["browser", "browser_models"])
+def test_what_could_not_be_looked_at_is_said_and_not_taken_for_nothing(fragment: str) -> None:
+    answers = {**hosts.converged_answers(browser=browser_answer(managed=[])), fragment: {"error": "OSError('odd')"}}
+    seen = hosts.parsed(answers)
+    named = policy_set(browser_policy=["chrome", "brave"], browser_delete_models=True)
+    sentence = f"could not be looked at ({fragment}: OSError('odd')), so nothing is done about them"
+    summary = report.summary(hosts.wishes().settings.browser, seen, brief=True)
+    assert sentence in summary
+    if fragment == "browser":
+        assert left_out(named, seen) == f"the browsers {sentence}"
+        assert summary == f"the browsers {sentence}"
+        resting(models_freed(browser_delete_models=True), seen)
+    else:
+        assert left_out(models_freed(browser_delete_models=True), seen) == f"the browsers' models {sentence}"
+        assert freed.outcome(host(profile(), managed=[]), seen) == [], "a model that is not seen is not gone"
+    resting(policy_set(browser_policy="off"), seen)
 
 
 def test_a_browser_that_is_not_supported_keeps_its_models() -> None:
@@ -120,83 +168,7 @@ def test_what_is_at_stake_is_among_the_reasons_to_write_the_policy() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("running", "services", "waits"),
-    [
-        (False, [], None),
-        (True, [], ("15", "/home/dev/.config/google-chrome/OptGuideOnDeviceModel")),
-        (False, [SERVICE], ("90", "/proc/6702")),
-    ],
-)
-def test_a_browser_that_may_react_is_waited_for(running: bool, services: Any, waits: Any) -> None:
-    steps = acting(policy_set(), host(profile(running=running), services=services, managed=[])).steps
-    assert [step.script.args for step in steps[1:]] == ([waits] if waits else [])
-
-
-def test_the_wait_ends_when_all_is_gone_and_is_no_failure(tmp_path: Path) -> None:
-    gone, there = str(tmp_path / "gone"), str(tmp_path)
-    assert local.run(Script(decide.WAIT, ("30", gone, gone))).returncode == 0
-    assert local.run(Script(decide.WAIT, ("1", gone, there))).returncode == 0
-
-
-def test_a_model_in_memory_is_measured_before_and_after() -> None:
-    before = host(services=[SERVICE], gpu="chrome_with_model", managed=[])
-    after = host(gpu="chrome_without_model")
-    found = freed.measured(before, after)
-    assert found == freed.Measured(freed.Vram(3072, 3544), freed.Vram(0, 472))
-    assert freed.outcome(before, after) == [
-        "the browsers' local models held 3072 MiB of VRAM before and hold 0 MiB now"
-        " (used on all cards: 3544 and 472 MiB)"
-    ]
-    decision = models_freed(before)(after)
-    [record] = [json.loads(step.script.args[0]) for step in decision.steps]
-    assert record == {
-        "schema": 1,
-        "before": {"models": 3072, "cards": 3544},
-        "after": {"models": 0, "cards": 472},
-    }
-
-
-def test_a_model_that_stays_in_memory_is_not_told_as_gone() -> None:
-    before = host(services=[SERVICE], gpu="chrome_with_model", managed=[])
-    [told] = freed.outcome(before, host(services=[SERVICE], gpu="chrome_with_model"))
-    assert "held 3072 MiB of VRAM before and hold 3072 MiB now" in told
-    assert told.endswith("about a minute after its last use, or when the browser is restarted")
-
-
-def test_where_no_model_was_resident_nothing_is_measured_and_that_is_said() -> None:
-    before, after = host(gpu="chrome_without_model", managed=[]), host(gpu="chrome_without_model")
-    assert freed.measured(before, after) is None
-    assert freed.outcome(before, after) == [freed.NOT_RESIDENT]
-    resting(models_freed(before), after)
-    assert freed.outcome(host(managed=[]), host()) == [], "without a card there is no VRAM to speak of"
-
-
-def test_without_nvidia_no_number_is_told() -> None:
-    before = host(services=[SERVICE], managed=[])
-    assert freed.vram(before) == freed.Vram(None, None)
-    [told] = freed.outcome(before, host())
-    assert told == "a browser held a local model; how much VRAM it took cannot be told here"
-
-
-def test_the_service_is_known_by_nvidias_list_or_by_the_processes() -> None:
-    by_list, by_process = host(gpu="chrome_with_model"), host(services=[{"pid": 9, "program": "/x"}])
-    assert freed.residents(by_list) == (freed.Resident(6702, PROGRAM, 3072),)
-    assert freed.residents(by_process) == (freed.Resident(9, "/x", None),)
-    assert freed.residents(host(gpu="chrome_without_model")) == (), "Chrome's GPU process is no model"
-    assert MODEL_SERVICE == "on_device_model.mojom.OnDeviceModelService"
-
-
 def test_a_model_that_went_away_is_told() -> None:
     assert freed.outcome(host(profile(), managed=[]), host(profile(models={}))) == [
         "2.7 GB of Google Chrome's local models in /home/dev/.config/google-chrome are gone"
     ]
-
-
-def test_the_history_is_one_line_of_json_each(tmp_path: Path) -> None:
-    for number in (1, 2):
-        script = Script(freed.REMEMBER, (json.dumps({"schema": number}),))
-        assert local.run(script, HOME=str(tmp_path)).returncode == 0
-    lines = (tmp_path / ".local/share/paddock/browser.jsonl").read_text().splitlines()
-    assert [json.loads(line)["schema"] for line in lines] == [1, 2]
-    assert all(json.loads(line)["time"].endswith("Z") for line in lines)

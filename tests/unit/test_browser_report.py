@@ -22,7 +22,9 @@ def test_the_last_word_tells_what_is_in_force_for_whom() -> None:
     assert summary([]) == "no browser is installed"
     assert summary([DEB_CHROME], [CHROME]) == "local AI models are forbidden to Google Chrome (deb)"
     assert summary([DEB_CHROME]) == "not in force for Google Chrome (deb)"
-    assert summary([{**SNAP_CHROMIUM, "reaches": False}], [SNAP]) == "not in force for Chromium (snap)"
+    assert summary([SNAP_CHROMIUM], [SNAP]) == "local AI models are forbidden to Chromium (snap)"
+    for not_read in ({"reaches": False}, {"reaches": None}, {"version": "123.0"}):
+        assert summary([{**SNAP_CHROMIUM, **not_read}], [SNAP]) == "not in force for Chromium (snap)"
     assert summary([FIREFOX]).startswith("Firefox (snap) is not supported, because its AI is not Chrome's")
     assert summary([EDGE], brief=True) == "no browser that is supported is installed"
     left = {"profiles": [hosts.profile()], "services": [{"pid": 7, "program": "/opt/google/chrome/chrome"}]}

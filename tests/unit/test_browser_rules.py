@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from pathlib import Path
@@ -14,8 +15,8 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from roles.browser.observe import PolicyFile
-from roles.browser.rules import content, in_force, same
+from roles.browser.observe import Folder, PolicyFile, browser_folder
+from roles.browser.rules import Said, content, in_force, same
 from roles.browser.table import KEY
 
 ROWS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "policy_files.yaml").read_text("utf-8"))
@@ -31,7 +32,7 @@ def as_bytes(text: str, key: str = KEY) -> bytes:
 
 def seen(files: dict[str, str]) -> list[PolicyFile]:
     found = []
-    for name, written in files.items():
+    for name, written in sorted(files.items(), key=lambda file: file[0].encode()):
         try:
             text: str | None = as_bytes(written).decode()
         except UnicodeDecodeError:
@@ -56,6 +57,14 @@ def test_a_folder_is_judged_as_chromium_reads_it(row: dict[str, Any]) -> None:
 
 def test_the_file_whose_word_counts_is_named() -> None:
     assert in_force(seen({"10-a": "{K: 1}", "90-b": "{K: 0}", "99-c": "{"}))[KEY].file == "90-b"
+
+
+def test_a_name_that_is_not_utf_8_counts_where_its_bytes_stand(tmp_path: Path) -> None:
+    """It is told with a backslash, which stands before small letters; its bytes stand after them."""
+    for name, value in ((b"paddock.json", 1), (b"\xff", 0)):
+        Path(os.fsdecode(os.fsencode(tmp_path) + b"/" + name)).write_text(f'{{"{KEY}": {value}}}')
+    folder = Folder.model_validate(browser_folder(str(tmp_path), 9, 99))
+    assert in_force(folder.files)[KEY] == Said("\\xff", 0)
 
 
 @pytest.mark.parametrize(
