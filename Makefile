@@ -13,6 +13,7 @@ help:
 	@echo "make demo       the main job on a throwaway host of this machine"
 	@echo "make demo-down  takes that host away"
 	@echo "make docs       the pages that are made from the code"
+	@echo "make lint       ruff, mypy, shellcheck"
 	@echo "make check      lint, types, unit and plan tests; under a minute"
 	@echo "make update-pins INVENTORY=inventory/mine.py [DRY=1]    resolves refs and files anew, shows old -> new"
 	@echo "make soak       the property tests, with 10,000 examples each; downloads, killed 10 times each"
@@ -21,6 +22,7 @@ help:
 	@echo "make bench-download  what a download costs beside curl and sha256sum"
 	@echo "make test-cuda  CUDA compiled whole by the role, an hour of CPU"
 	@echo "make gpu-pack   what a machine with a GPU and without network needs for tests/gpu/run.sh"
+	@echo "make test-gpu-dry  the same here, with a stand-in for the GPU"
 	@echo "make test       all tests, on throwaway hosts of this machine"
 
 setup: .venv/installed

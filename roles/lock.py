@@ -5,6 +5,7 @@ Later runs use it and ask nobody; `make update-pins` moves it. Written when a ru
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any, TypeVar
@@ -92,7 +93,8 @@ def _shown(value: Any) -> str:
         return " ".join(f"{name} {_shown(one)}" for name, one in value.items() if name != "url")
     if isinstance(value, list):
         return ", ".join(_shown(one) for one in value)
-    return str(value)[:12]
+    text = str(value)
+    return text[:12] if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", text) else text
 
 
 def inventory_file(inventory: Inventory) -> Path | None:

@@ -18,7 +18,7 @@ def show(host: Host, verdict: str) -> None:
     if not verdict:
         return
     if lines and verdict.startswith("nothing"):
-        verdict += "; what has drifted since:"
+        verdict += "; still to do:"
     width = max((len(role) for role, _ in lines), default=0)
     for line in [verdict, *(f"  {role:{width}}  {reason}" for role, reason in lines)]:
         host.log(line)

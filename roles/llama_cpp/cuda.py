@@ -150,6 +150,7 @@ def architectures(named: str, nvidia: Nvidia) -> str:
         return named
     capabilities = {gpu.compute_cap for gpu in nvidia.gpus if gpu.compute_cap}
     if len([gpu for gpu in nvidia.gpus if gpu.compute_cap]) < max(len(nvidia.gpus), 1):
-        silent = next((gpu.name for gpu in nvidia.gpus if not gpu.compute_cap), "no GPU")
-        raise CannotBuild(f"{silent} does not tell a compute capability; set cuda_architectures, as in '86-real'")
+        lacking = [gpu.name for gpu in nvidia.gpus if not gpu.compute_cap]
+        who = f"{lacking[0]} does not tell" if lacking else "no GPU is here to tell"
+        raise CannotBuild(f"{who} a compute capability; set cuda_architectures, as in '86-real'")
     return ";".join(sorted(capability.replace(".", "") + "-real" for capability in capabilities))

@@ -166,7 +166,8 @@ def _why(wishes: Wishes, release: Release, releases: dict[str, dict[str, object]
         if old != value:
             # Digests and lists are named, not shown.
             short = all(isinstance(one, str) and len(one) <= 20 for one in (old, value)) and name != "cpu"
-            told.append(f"{name} {old} -> {value}" if short else f"other {name}")
+            to_come = value == cuda.NOT_YET
+            told.append(f"{name} {old} -> {'one to come' if to_come else value}" if short else f"other {name}")
     return f"{what}: {', '.join(told)}"
 
 

@@ -6,6 +6,7 @@ The host gets them with curl and unpacks them itself: it needs no pip, and nobod
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -64,7 +65,8 @@ def _resolve(version: str) -> list[_Wheel]:
     if done.returncode != 0:
         told = [line for line in done.stderr.splitlines() if line.startswith("ERROR: ")]
         why = (told or done.stderr.splitlines() or ["pip said nothing"])[0].removeprefix("ERROR: ")
-        raise CannotPin(f"cuda_toolkit='wheel:{version}' cannot be resolved: {why[:300]}")
+        why = re.sub(r" \(from versions: .*", "", why)
+        raise CannotPin(f"cuda_toolkit='wheel:{version}' cannot be resolved: {why[:300]}; take a version that PyPI has")
     try:
         return [
             _wheel(item) for item in json.loads(done.stdout)["install"] if item["metadata"]["name"] != "cuda-toolkit"

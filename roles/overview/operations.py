@@ -16,6 +16,7 @@ from roles.model.hub import Tell
 from roles.observation import Observation
 from roles.operation import Decision, Step, converge
 from roles.overview import record, start
+from roles.overview.forecast import forecast, naming
 from roles.overview.preflight import needs_root, preflight, verdict
 from roles.overview.summary import summary
 from roles.service.observe import SERVICE
@@ -35,8 +36,14 @@ def checked(wishes: Wishes) -> Generator[PyinfraCommand]:
             remote.ask_password()
         decision = ahead(wishes, seen, remote.has_password(), host.log)
         if decision.refusal is None:
-            trouble.verdict(host, str(verdict(wishes, seen)))
+            trouble.verdict(host, told(seen))
         return decision
+
+    def told(seen: Observation) -> str:
+        """The verdict; with -y the rest too, as no plan has been shown that says it."""
+        word = verdict(wishes, seen)
+        todo = forecast(wishes, remote.has_password(), seen) if word.kind == "nothing" and state.is_executing else []
+        return f"{word}; still to do: {'; '.join(todo)}" if todo else str(word)
 
     yield from converge(decide)
 
@@ -72,12 +79,6 @@ def ahead(wishes: Wishes, seen: Observation, has_password: bool, tell: Tell) -> 
     decision = preflight(wishes, seen, has_password)
     notes = "; ".join(filter(None, [decision.left_out, note]))
     return replace(decision, left_out=notes or None)
-
-
-def naming(seen: Observation) -> list[str]:
-    """The texts in which a model may be named: the unit, the one that would come back, and the user's own."""
-    service = seen[SERVICE]
-    return [service.unit or "", service.last_good or "", *service.naming]
 
 
 @operation()

@@ -43,3 +43,5 @@ def update_pins() -> None:
         logger.info(f"paddock: {line}")
     if "--dry" not in sys.argv:
         known.save()
+    elif told:
+        logger.info("paddock: nothing is written in a dry run")

@@ -49,6 +49,8 @@ def verdict(wishes: Wishes, seen: Observation) -> Verdict:
         now = facts_of(wishes, seen)
     except cuda.CannotBuild as error:
         bare = not seen[LLAMA_CPP].releases
+        if not bare and wishes.toolkit and seen[LLAMA_CPP].named_toolkit not in seen[LLAMA_CPP].toolkits:
+            return Verdict("rebuild", f"with CUDA {wishes.toolkit.version} from NVIDIA's wheels")
         return Verdict("rebuild", "nothing is built on this host yet" if bare else str(error))
     return judge(seen[RECORD].facts, now, nvidia, now.release in seen[LLAMA_CPP].releases)
 
@@ -71,6 +73,8 @@ def preflight(wishes: Wishes, seen: Observation, has_password: bool = True) -> D
     refusal = refusal or next((why for check in checks if (why := check(wishes, seen))), None)
     nvidia = gpu(seen)
     notes = [nvidia.next_boot, *nvidia.warnings] if uses_gpu(wishes) else []
+    if wishes.settings.llama_cpp.backend == "cuda" and nvidia.state == "none" and roles("llama_cpp"):
+        notes.append("no NVIDIA GPU is here: a CUDA build will be refused at its end, as it sees none")
     notes += [f"{name} could not be looked at ({why})" for name, why in seen.unseen.items()]
     if wishes.settings.service.memory_cap_required == "warn":
         notes.append(reasons.uncapped(seen[HOST]) or "")

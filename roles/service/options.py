@@ -60,7 +60,7 @@ def spelled(words: list[str], knows: Collection[str]) -> list[str]:
     if lacking:
         option = lacking[0]
         since = f"; llama.cpp has it {SINCE[option]}" if option in SINCE else ""
-        raise LacksOption(f"this release of llama.cpp has no {option}{since}")
+        raise LacksOption(f"this release of llama.cpp has no {option}{since}; leave it out, or set another llama_ref")
     return words
 
 

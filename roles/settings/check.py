@@ -39,7 +39,7 @@ def errors(data: Mapping[str, Any], record: type[Record] | None = None) -> list[
             near = difflib.get_close_matches(key, OWNER, n=1)
             found.append(
                 f"{key if key.isidentifier() else repr(key)}: no such key"
-                + (f"; did you mean {near[0]}?" if near else "")
+                + (f"; did you mean {near[0]}?" if near else "; docs/settings.md has all of them")
             )
     try:
         if record is None:
@@ -83,7 +83,7 @@ def _sentences(error: ValidationError) -> Iterable[str]:
         if key is None:  # a rule about several keys, which its sentence names
             by_key.setdefault(message, [])
             continue
-        by_key.setdefault(key, []).append(message[0].lower() + message[1:])
+        by_key.setdefault(key, []).append(message[0].lower() + message[1:] if message[1:2].islower() else message)
         values[key] = item["input"]
     for key, messages in by_key.items():
         shown = re.sub(r"://[^/@]*@", "://...@", repr(values.get(key)))  # what stands there may be a secret

@@ -12,6 +12,7 @@ from roles.settings.base import Record, key
 from roles.settings.model import Model
 from roles.settings.server_args import ServerArgs
 from roles.settings.values import (
+    Architectures,
     Auto,
     BrowserName,
     CacheType,
@@ -49,7 +50,7 @@ class LlamaCpp(Record):
         "the page at the port: llama.cpp's own ready-made one where its tag has one, or built with npm",
         "off",
     )
-    cuda_architectures: Text = key("auto", "CMAKE_CUDA_ARCHITECTURES; auto is that of each GPU present", "86-real")
+    cuda_architectures: Architectures = key("auto", "CMAKE_CUDA_ARCHITECTURES; auto: of each GPU present", "86-real")
     cuda_toolkit: Toolkit = key(
         "auto",
         "auto: the newest on the host that fits; a folder; or wheel:13.2, NVIDIA's wheels, without root",
@@ -104,7 +105,7 @@ class Service(Record):
         "auto", "-lm: how the model's file gets into memory; auto is llama.cpp's own choice", "mmap"
     )
     lazy_mode: Literal["auto", "on", "off"] = key("auto", "--lazy-mode; auto is llama.cpp's own choice", "off")
-    moe_cache_mib: int = key(0, "--moe-cache-mib: VRAM for a cache of experts, MiB; 0 is off", 400, ge=0)
+    moe_cache_mib: int = key(0, "--moe-cache-mib (b11480 and later): VRAM for a cache of experts; 0 is off", 400, ge=0)
     temperature: float | None = key(None, "default sampling temperature", 1.0, ge=0)
     top_p: float | None = key(None, "default top-p", 0.95, ge=0, le=1)
     top_k: int | None = key(None, "default top-k", 20, ge=0)
@@ -220,7 +221,8 @@ class Settings(Record):
         deepest = max(self.benchmark.benchmark_depths, default=0) + self.benchmark.benchmark_tokens
         if deepest >= self.service.context:
             raise ValueError(
-                f"benchmark_depths: with benchmark_tokens it is {deepest} tokens, and context={self.service.context}"
+                f"benchmark_depths: with benchmark_tokens the deepest takes {deepest} tokens, and context="
+                f"{self.service.context} must be larger; set smaller depths"
             )
         return self
 

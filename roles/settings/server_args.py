@@ -25,7 +25,9 @@ OWNED = {option: instead for instead, options in _INSTEAD.items() for option in 
 
 
 def check_server_args(words: tuple[str, ...]) -> tuple[str, ...]:
-    for word in words:
+    for before, word in zip(("", *words), words, strict=False):
+        if not word.startswith("-") and not before.startswith("-"):
+            raise ValueError(f"{word!r} belongs to no option; a word each, as in ['--no-warmup', '--poll', '50']")
         option, equals, _ = word.partition("=")
         if option in OWNED:
             raise ValueError(f"{option} is not for server_args: {OWNED[option]}")

@@ -107,11 +107,21 @@ def check_policies(policies: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return policies
 
 
+def check_architectures(text: str) -> str:
+    """As cmake's CMAKE_CUDA_ARCHITECTURES has it; `native` would build for no card where none is visible."""
+    if text not in ("auto", "all", "all-major") and not re.fullmatch(
+        r"[0-9]{2,3}[af]?(-real|-virtual)?(;[0-9]{2,3}[af]?(-real|-virtual)?)*", text
+    ):
+        raise ValueError("is written as in 86-real or 86-real;120-real (or auto, all, all-major)")
+    return text
+
+
 Size = Annotated[str, AfterValidator(check_size)]
 SizeOrShare = Annotated[str, AfterValidator(check_size_or_share)]
 Duration = Annotated[str, AfterValidator(check_duration)]
 Text = Annotated[str, Field(min_length=1), AfterValidator(check_one_line)]
 Word = Annotated[str, Field(min_length=1), AfterValidator(check_word)]
+Architectures = Annotated[Text, AfterValidator(check_architectures)]
 Toolkit = Annotated[Text, AfterValidator(check_toolkit)]
 HostPath = Annotated[Text, AfterValidator(check_host_path)]
 Port = Annotated[int, Field(ge=1, le=65535)]

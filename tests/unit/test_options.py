@@ -51,7 +51,7 @@ def test_an_option_is_written_as_the_release_knows_it(
     [
         ({"moe_cache_mib": 400}, r"has no --moe-cache-mib; llama\.cpp has it since b11480 \(#29887\)"),
         ({"lazy_mode": "on"}, "has no --lazy-mode; llama.cpp has it since b10731"),
-        ({"server_args": ["--new-thing", "5"]}, "has no --new-thing$"),
+        ({"server_args": ["--new-thing", "5"]}, "has no --new-thing; leave it out, or set another llama_ref$"),
     ],
 )
 def test_one_that_the_release_lacks_is_told_with_the_build_that_has_it(data: dict[str, Any], told: str) -> None:
@@ -121,7 +121,10 @@ ALL = (
 def test_a_host_is_refused_before_anything_for_an_option_that_its_release_lacks() -> None:
     wishes, seen = knowing(*ALL, moe_cache_mib=400)
     told = refusal(partial(preflight, wishes), seen)
-    assert told == "this release of llama.cpp has no --moe-cache-mib; llama.cpp has it since b11480 (#29887)"
+    assert told == (
+        "this release of llama.cpp has no --moe-cache-mib; llama.cpp has it since b11480 (#29887); leave it"
+        " out, or set another llama_ref"
+    )
     assert "moe-cache-mib" in refusal(partial(decide.running, wishes), seen), "the service role alone says so too"
 
 
@@ -135,3 +138,9 @@ def test_an_option_that_the_release_knows_is_served_with() -> None:
 def test_a_release_that_lacks_what_every_unit_has_is_refused_too() -> None:
     wishes, seen = knowing(*[option for option in ALL if option != "--cache-ram"])
     assert "has no --cache-ram; llama.cpp has it since b6700" in refusal(partial(decide.running, wishes), seen)
+
+
+@pytest.mark.parametrize("args", [["no-warmup"], ["--poll", "50", "60"]])
+def test_a_word_that_belongs_to_no_option_is_refused(args: list[str]) -> None:
+    with pytest.raises(ValueError, match="belongs to no option; a word each"):
+        hosts.wishes(server_args=args)

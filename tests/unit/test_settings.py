@@ -42,7 +42,7 @@ def test_an_unknown_key_names_the_nearest_one(key: str, near: str) -> None:
 
 
 def test_a_key_that_resembles_none_is_only_called_unknown() -> None:
-    assert the_problem(zzqqxx=1) == "zzqqxx: no such key"
+    assert the_problem(zzqqxx=1) == "zzqqxx: no such key; docs/settings.md has all of them"
 
 
 @pytest.mark.parametrize("key", ["ssh_user", "_sudo_password", "_env", "fake_delay", "docker_identifier", "local_x"])
@@ -152,9 +152,9 @@ def test_a_size_that_systemd_might_read_otherwise_is_refused(text: str) -> None:
         ({"service_memory_max": "2G"}, "service_memory_max: 2G cannot hold cache_ram_mib=2048"),
         (
             {"benchmark_depths": [0, 32704]},
-            "benchmark_depths: with benchmark_tokens it is 32768 tokens, and context=32768",
+            "benchmark_depths: with benchmark_tokens the deepest takes 32768 tokens, and context=32768 must be larger",
         ),
-        ({"benchmark_depths": [], "benchmark_tokens": 300, "context": 256}, "it is 300 tokens, and context=256"),
+        ({"benchmark_depths": [], "benchmark_tokens": 300, "context": 256}, "takes 300 tokens, and context=256"),
     ],
 )
 def test_keys_that_contradict_each_other_are_refused(data: dict[str, Any], sentence: str) -> None:

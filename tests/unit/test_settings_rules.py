@@ -114,3 +114,14 @@ def test_a_secret_in_the_address_of_a_repository_is_refused_and_not_shown(repo: 
 @pytest.mark.parametrize("repo", ["https://git.example/fork.git", "git@github.com:me/fork.git", "ssh://git@host/fork"])
 def test_the_address_of_a_repository_may_name_an_ssh_user(repo: str) -> None:
     assert problems(llama_repo=repo) == []
+
+
+@pytest.mark.parametrize("value", ["banana", "native", "86-", "86,120", "8.6"])
+def test_architectures_are_written_as_cmake_has_them(value: str) -> None:
+    (told,) = problems(cuda_architectures=value)
+    assert "is written as in 86-real or 86-real;120-real" in told
+
+
+@pytest.mark.parametrize("value", ["auto", "86-real", "75", "90a-real;120f-virtual", "all-major"])
+def test_architectures_of_every_form_are_taken(value: str) -> None:
+    assert problems(cuda_architectures=value) == []

@@ -136,3 +136,10 @@ def test_the_disk_must_hold_the_toolkit_too() -> None:
     seen = laptop(machine={"places": hosts.machine(free=8 << 30)["places"]})
     told = refusal(partial(preflight, wishes()), seen)
     assert "it takes 6.4 GB for the build and 2.1 GB for the CUDA toolkit, and 1.1 GB to spare" in told
+
+
+def test_a_cuda_build_on_a_host_without_a_gpu_is_told_to_be_in_vain() -> None:
+    decision = preflight(wishes(backend="cuda", cuda_architectures="86-real"), laptop(gpu=hosts.nvidia()))
+    assert "no NVIDIA GPU is here: a CUDA build will be refused at its end, as it sees none" in (
+        decision.left_out or ""
+    )
