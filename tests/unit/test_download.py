@@ -60,6 +60,18 @@ def good(host: Host, name: str = WEIGHTS) -> None:
         ([("expired", {})], "the link to the file has expired (403)", 200),
         ([("portal", {"host": "hub"})], "a web page came and not the file", 100),
         ([("portal", {"host": "cdn"})], "a web page came and not the file", 100),
+        ([("portal", {"endless": True})], "a web page came and not the file", 200),
+        (
+            [("portal", {"endless": True, "content_type": "text/plain"})],
+            f"something else came than {WEIGHTS}, of no known length",
+            200,
+        ),
+        ([("status", {"status": 429, "host": "hub", "rate_limit": '"resolvers";r=0;t=1'})], "429, again in 2 s", 0),
+        (
+            [("drop", {"at": 900_000}), ("status", {"status": 416, "skip": 2})],
+            f"rest of {WEIGHTS} (416), again",
+            300_000,
+        ),
         ([("short", {"at": 1000})], f"has 1000 bytes of {WEIGHTS} and not {SIZE}", 1000),
         ([("stall", {"at": 500_000, "seconds": 30})], "nothing came for 1 s after 0.5 MB, again", 300_000),
         ([("corrupt", {"at": 70_000})], "; it is downloaded once more", SIZE),
