@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 import subprocess
 import sys
@@ -163,6 +164,26 @@ def test_a_gated_repository_is_told_before_it_is_downloaded(hub: Hub, monkeypatc
     monkeypatch.setattr("huggingface_hub.get_token", lambda: TOKEN)
     assert read(hub, SMALL, repo="lab/locked", hub_token_for=hub.url) == KNOWN
     assert hub.counters()["cdn"]["authorization"] == {}
+
+
+def test_a_netrc_is_neither_sent_nor_put_in_the_place_of_the_token(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password mine\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: TOKEN)
+    assert read(hub, SMALL, repo="lab/locked", hub_token_for=hub.url) == KNOWN
+    counters = hub.counters()
+    assert set(counters["hub"]["authorization"]) == {f"Bearer {TOKEN}"}
+    assert counters["cdn"]["authorization"] == {}
+
+
+def test_no_library_logs_an_address_whatever_is_logged(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    read(hub, SMALL)
+    assert len(ranges(hub)) == 1
+    assert [record.getMessage() for record in caplog.records if "Key-Pair-Id" in record.getMessage()] == []
+    assert not [record for record in caplog.records if record.name.partition(".")[0] in ("urllib3", "httpx2")]
 
 
 def test_without_a_network_the_header_is_not_known_and_no_obstacle(hub: Hub) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from roles.lock import Lock, LockError
 from roles.model import hub as the_hub
 from roles.model import pin
 from roles.model.hub import CannotPin
+from roles.model.transfer_program import wait_asked
 from roles.wishes import ModelPin
 from tests.lab.hub import STRANGER, TOKEN, Hub
 from tests.lab.hub.repo import Repo
@@ -158,6 +161,47 @@ def test_too_many_requests_are_waited_for_and_shown(hub: Hub, lock: Lock) -> Non
     hub.fault("status", status=429, retry_after="4000", times=None)
     told = refused(hub, Lock(lock.path))
     assert told.startswith(f"{hub.url} has answered too many requests from here (429); try again later")
+
+
+@pytest.mark.parametrize(
+    ("fault", "seconds"),
+    [
+        ({"rate_limit": '"resolvers";r=0;t=1'}, 2),
+        ({"retry_after": "Mon, 01 Jan 2001 00:00:00 GMT"}, 0),
+        ({"retry_after": "\xb2"}, 0),
+    ],
+)
+def test_a_rate_limit_is_waited_for_however_it_is_told(
+    hub: Hub, lock: Lock, fault: dict[str, str], seconds: int
+) -> None:
+    hub.fault("status", status=429, **fault)
+    assert resolve(hub, lock).size == SIZE
+    assert TOLD == [f"the Hub is asked again in {seconds} s: it answered 429"]
+
+
+def test_the_time_that_is_asked_for_is_understood() -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
+    assert wait_asked({"retry-after": soon, "ratelimit": '"api";r=0;t=3'}) in range(88, 92)
+    assert wait_asked({"ratelimit": '"resolvers";r=0;t=120'}) == 121
+    assert wait_asked({"retry-after": "soon", "ratelimit": "none"}) == 0
+    assert the_hub.LONGEST > 301, "the Hub's windows are of 300 s"
+
+
+def test_a_web_page_in_the_place_of_a_file_tells_no_size(hub: Hub, lock: Lock) -> None:
+    hub.fault("portal")
+    assert refused(hub, lock, **anywhere(hub)).startswith(f"127.0.0.1 sends a web page and not {WEIGHTS}; is there a")
+    hub.fault("portal", content_type="application/octet-stream")
+    assert refused(hub, lock, **anywhere(hub)) == f"{WEIGHTS} at 127.0.0.1 is not a GGUF: it does not begin like one"
+
+
+def test_a_netrc_goes_to_nobody(hub: Hub, lock: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "netrc").write_text("default login me password mine\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    resolve(hub, lock)
+    resolve(hub, lock, **anywhere(hub))
+    counters = hub.counters()
+    assert (counters["hub"]["authorization"], counters["cdn"]["authorization"]) == ({}, {})
+    assert len(counters["log"]) > 2
 
 
 def test_a_server_in_trouble_is_asked_again_a_few_times(hub: Hub, lock: Lock) -> None:
