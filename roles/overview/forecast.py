@@ -13,7 +13,6 @@ from roles.model import collect
 from roles.model import decide as model
 from roles.observation import Observation
 from roles.operation import Decision
-from roles.overview.operations import naming
 from roles.packages import decide as packages
 from roles.service import decide as service
 from roles.wishes import Wishes
@@ -33,7 +32,7 @@ def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]
         ("service", partial(service.running, wishes)),
         ("llama_cpp", partial(llama_cpp.collected, wishes)),
         ("benchmark", partial(benchmark.measured, wishes, lambda lines: None)),
-        ("model", lambda seen: collect.collected(wishes, naming(seen), seen)),
+        ("model", partial(collect.collected, wishes)),
     ]
     told: list[str] = []
     for role, decide in decisions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from functools import partial
 
 from pyinfra import logger
 from pyinfra.api import operation
@@ -74,20 +75,10 @@ def ahead(wishes: Wishes, seen: Observation, has_password: bool, tell: Tell) -> 
     return replace(decision, left_out=notes or None)
 
 
-def naming(seen: Observation) -> list[str]:
-    """The texts in which a model may be named: the unit, the one that would come back, and the user's own."""
-    service = seen[SERVICE]
-    return [service.unit or "", service.last_good or "", *service.naming]
-
-
 @operation()
 def collected(wishes: Wishes) -> Generator[PyinfraCommand]:
     """No more downloaded models than are kept, beside those that something refers to."""
-
-    def decide(seen: Observation) -> Decision:
-        return collect.collected(wishes, naming(seen), seen)
-
-    yield from converge(decide)
+    yield from converge(partial(collect.collected, wishes))
 
 
 def _released(seen: Observation) -> Decision:

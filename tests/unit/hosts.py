@@ -92,6 +92,7 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "rest": [],
             "missing": [],
             "stored": [],
+            "named": [],
         },
         "browser": browsers(),
         "browser_models": {"profiles": [], "services": []},

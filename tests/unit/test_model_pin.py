@@ -176,7 +176,7 @@ def test_a_rate_limit_is_waited_for_however_it_is_told(
 ) -> None:
     hub.fault("status", status=429, **fault)
     assert resolve(hub, lock).size == SIZE
-    assert TOLD == [f"the Hub is asked again in {seconds} s: it answered 429"]
+    assert list(TOLD) == [f"the Hub is asked again in {seconds} s: it answered 429"]
 
 
 def test_the_time_that_is_asked_for_is_understood() -> None:
