@@ -113,7 +113,9 @@ def parsed(data: bytes, size: int) -> Header:
             end = max(end, offset + elements // block * bytes_)
     start = -(-file.at // max(alignment, 1)) * alignment
     if start + end > size:
-        raise NoModel(f"is cut off: its tensor table needs {start + end} bytes, and it has {size}")
+        raise NoModel(
+            f"is cut off: its tensor table needs {start + end} bytes, and it has {size} by its entry in the lock"
+        )
     head = b"GGUF" + struct.pack("<IQQ", version, tensors, len(lean))
     return Header(file.at, end, head + b"".join(lean) + data[begin : file.at])
 

@@ -152,7 +152,7 @@ def judge(answer: Answer, part: Part, file: dict[str, Any], job: dict[str, Any])
     if status == 416 and total is None:
         raise Wrong(f"{who} does not have the rest of {file['name']} (416)")
     if status == 416 or (status in (200, 206) and total is not None and total != file["size"]):
-        raise Wrong(f"{who} has {total} bytes of {file['name']} and not {file['size']}")
+        raise Wrong(f"{who} has {total} bytes of {file['name']} and not {file['size']}, as its entry in the lock says")
     if status == 200 and part.size:
         raise Ignored(f"{who} sends the whole file where its rest is asked for")
     if status not in (200, 206):

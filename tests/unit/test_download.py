@@ -99,7 +99,10 @@ def test_what_goes_wrong_for_a_while_is_told_and_the_file_comes(
         (("status", {"status": 404, "host": "hub"}), f"lab/model answered 404 for {WEIGHTS}"),
         (("status", {"status": 403, "host": "cdn"}), "cannot be downloaded: the link to the file has expired (403)"),
         (("portal", {}), "cannot be downloaded: a web page came and not the file; is there a login page in"),
-        (("short", {"at": 1000}), f"has 1000 bytes of {WEIGHTS} and not {SIZE} (3 times)"),
+        (
+            ("short", {"at": 1000}),
+            f"has 1000 bytes of {WEIGHTS} and not {SIZE}, as its entry in the lock says (3 times)",
+        ),
         (("hangup", {}), "cannot be downloaded: curl: Empty reply from server (4 times)"),
         (("corrupt", {"at": 70_000}), "; it came twice so, and was moved to "),
     ],
