@@ -80,7 +80,7 @@ def sentence(error: BaseException, wanted: Model, token: str | None) -> str:
     if status == 429:
         return f"{endpoint} has answered too many requests from here (429); try again later, or {LOGIN}"
     if status == 416:
-        return f"{endpoint} has fewer bytes of the file than its entry in the lock says; it was cut off, or delete the entry"
+        return f"{endpoint} has fewer bytes of the file than its entry in the lock says; it was cut off, or delete that"
     if status >= 500:
         return f"{endpoint} answered {status} {len(PAUSES) + 1} times; try again later"
     if repo is None:

@@ -53,10 +53,14 @@ def model(wanted: Model, lock: Lock, tell: Tell) -> ModelPin | None:
 
 
 def url(wanted: Model, commit: str, path: str) -> str:
-    """Where a file is, by its commit: what stands there never changes."""
+    """Where a file is, by its commit: what stands there never changes. As every client takes it, in ASCII."""
     if wanted.model_repo is None:
-        return str(wanted.model_url)
-    return f"{wanted.hub_endpoint.rstrip('/')}/{wanted.model_repo}/resolve/{commit}/{quote(path)}"
+        written = str(wanted.model_url)
+    else:
+        written = f"{wanted.hub_endpoint.rstrip('/')}/{wanted.model_repo}/resolve/{commit}/{quote(path)}"
+    parts = urlsplit(written)
+    host = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
+    return quote(parts._replace(netloc=host).geturl(), safe="!#$%&'()*+,/:;=?@[]~")  # those that requests leaves
 
 
 def locked(lock: Lock) -> tuple[str, ...]:

@@ -112,6 +112,27 @@ def test_the_url_of_a_file_is_the_hub_clients_own(path: str) -> None:
     assert pin.url(wanted, "c" * 40, path) == hf_hub_url(MODEL, path, revision="c" * 40)
 
 
+@pytest.mark.parametrize(
+    ("data", "url"),
+    [
+        (
+            {"model_url": "http://h.example:8/é à/modèle.gguf?k=ü&a=%20b", "model_sha256": "d" * 64},
+            "http://h.example:8/%C3%A9%20%C3%A0/mod%C3%A8le.gguf?k=%C3%BC&a=%20b",
+        ),
+        (
+            {"model_url": "https://modèle.example:8/a.gguf", "model_sha256": "d" * 64},
+            "https://xn--modle-6ra.example:8/a.gguf",
+        ),
+        (
+            {"model_repo": "a/b", "model_file": "c.gguf", "hub_endpoint": "https://h.example/miroir/é"},
+            "https://h.example/miroir/%C3%A9/a/b/resolve/" + "c" * 40 + "/c.gguf",
+        ),
+    ],
+)
+def test_an_address_beyond_ascii_is_written_as_every_client_takes_it(data: dict[str, Any], url: str) -> None:
+    assert pin.url(settings.Model(**data), "c" * 40, "c.gguf") == url
+
+
 def test_a_renamed_repository_is_found_under_its_old_name(hub: Hub, lock: Lock) -> None:
     assert resolve(hub, lock, model_repo="lab/old").sha256 == resolve(hub, lock).sha256
 
