@@ -24,12 +24,13 @@ def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
     import re
 
     def file_at(path: str) -> dict[str, Any]:
-        part = node(path + ".part")
+        part, bad = node(path + ".part"), node(path + ".bad")
         return {
             "path": path,
             "file": node(os.path.realpath(path)),
             "sidecar": sidecar_of(path),
             "part_size": part["size"] if part else 0,
+            "bad_size": bad["size"] if bad else 0,
         }
 
     path = os.path.expanduser(ask["path"])
@@ -85,12 +86,14 @@ class Sidecar(Seen):
 
 
 class FileSeen(Seen):
-    """One file of a model; `path` is absolute, `part_size` what has come of it so far, in bytes."""
+    """One file of a model; `path` is absolute, `part_size` what has come of it so far, `bad_size` what came
+    wrong and makes room when it must, in bytes."""
 
     path: str
     file: File | None
     sidecar: Sidecar | None = None
     part_size: int = 0
+    bad_size: int = 0
 
     @property
     def verified(self) -> str | None:

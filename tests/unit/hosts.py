@@ -89,6 +89,7 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "mla": False,
             "sidecar": None,
             "part_size": 0,
+            "bad_size": 0,
             "rest": [],
             "missing": [],
             "stored": [],
