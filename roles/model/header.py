@@ -57,6 +57,8 @@ def anatomy(pin: ModelPin, wanted: Model, tell: Tell) -> Anatomy:
         raise CannotPin(f"{pin.file} in {pin.source} {error}") from None
     except Unknown as error:
         raise CannotRead(f"the gguf package here cannot read the header of {pin.file} ({error})") from None
+    except OSError as error:
+        raise CannotRead(f"the header of {pin.file} cannot be read on this machine: {error}") from None
     _write(folder() / f"{pin.sha256}.json", lambda path: path.write_text(json.dumps(asdict(found)), "utf-8"))
     return found
 

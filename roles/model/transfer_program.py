@@ -163,12 +163,14 @@ def judge(answer: Answer, part: Part, file: dict[str, Any], job: dict[str, Any])
 
 def transfer(part: Part, file: dict[str, Any], job: dict[str, Any], secret: dict[str, Any]) -> None:
     """One curl. Raises Again with the reason where it did not bring the rest of the file."""
-    settings = ["url = " + json.dumps(secret["urls"][file["number"]])]
+    url = secret["urls"][file["number"]]
+    settings = ["url = " + json.dumps(url)]
     if secret["token"]:
         # curl gives it to no other host than the URL's.
         settings.append("header = " + json.dumps("Authorization: Bearer " + secret["token"]))
     argv = ["curl", "-q", "--config", "-", "--include", "--location", "--silent", "--show-error", "--globoff"]
     argv += ["--suppress-connect-headers", "--proto", "=http,https", "--connect-timeout", "30"]
+    argv += ["--proto-redir", "=https" if url.startswith("https:") else "=http,https"]
     argv += ["--speed-limit", "1", "--speed-time", str(job["stall"])]
     argv += ["--limit-rate", str(job["rate"])] if job["rate"] else []
     argv += ["--range", f"{part.size}-"] if part.size else []
@@ -183,7 +185,7 @@ def transfer(part: Part, file: dict[str, Any], job: dict[str, Any], secret: dict
             curl.stdin.write("\n".join(settings).encode() + b"\n")
             curl.stdin.close()
             stream: Any = curl.stdout  # a reader with a buffer, whatever its type says
-            answer = Answer(stream, secret["urls"][file["number"]].split("/")[2])
+            answer = Answer(stream, url.split("/")[2])
             if answer.status:
                 judge(answer, part, file, job)
             if answer.status == 200 and answer.number("content-length") is None:

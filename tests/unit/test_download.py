@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from roles.model.transfer_program import Again, Part, transfer
 from tests.lab.hub import STRANGER, TOKEN, Hub
 from tests.lab.hub.repo import Repo
 from tests.lab.hub.sample import NESTED, SIZE, WEIGHTS, sample_hub
+from tests.unit import local
 from tests.unit.downloading import Host
 
 
@@ -238,6 +240,20 @@ def test_the_token_goes_to_the_hub_alone_and_is_nowhere_on_the_disk(host: Host) 
     assert host.hub.counters()["cdn"]["authorization"] == {}
     for path in host.home.rglob("*"):
         assert not path.is_file() or TOKEN.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(("scheme", "followed"), [("https", "=https"), ("http", "=http,https")])
+def test_https_is_left_for_nothing_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, followed: str
+) -> None:
+    """A curl that only says how it was called: the lab's Hub speaks no https."""
+    monkeypatch.setenv("PATH", local.tool(tmp_path / "bin", "curl", f'printf "%s\\n" "$@" >{tmp_path}/called\n'))
+    job = {"rate": 0, "stall": 1, "source": "host.test", "token": False}
+    file, secret = {"number": 0, "name": "a.gguf", "size": 10}, {"token": "", "urls": [f"{scheme}://host.test/a.gguf"]}
+    with pytest.raises(Again):
+        transfer(Part(str(tmp_path / "a.part")), file, job, secret)
+    called = (tmp_path / "called").read_text().splitlines()
+    assert called[called.index("--proto-redir") + 1] == followed
 
 
 def test_a_rate_is_kept(host: Host) -> None:
