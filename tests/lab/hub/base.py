@@ -148,7 +148,6 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             return True
         if fault := self.fault("portal"):
-            self.close_connection = fault.endless  # its end is then that of the connection
             self.reply(200, PORTAL, {"Content-Type": fault.content_type})
             return True
         if fault := self.fault("status"):
@@ -207,8 +206,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        if self.close_connection:
-            self.send_header("Connection", "close")
+        if any(fault.endless for fault in self.faults):
+            self.send_header("Connection", "close")  # which ends the body too
         else:
             self.send_header("Content-Length", str(stop - start))
         self.end_headers()
