@@ -79,7 +79,9 @@ def texts_of_units() -> Iterator[str]:
     units = [path for path in paths if not os.path.realpath(path).startswith(("/usr/lib/", "/lib/"))]
     texts = [read(path, 1 << 18) or "" for path in units if os.path.isfile(path)]
     yield from texts
-    for path in {path for text in texts for path in paths_in(text) if not path.startswith(("/usr/", "/bin/"))}:
+    for path in {path for text in texts for path in paths_in(text)}:
+        if path.startswith(("/usr/", "/bin/", "/proc/", "/sys/", "/dev/")):
+            continue
         with contextlib.suppress(OSError, ValueError):
             if os.path.isfile(path) and os.path.getsize(path) <= 1 << 16:
                 yield read(path) or ""

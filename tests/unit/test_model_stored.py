@@ -115,6 +115,7 @@ UNITS = ".config/systemd/user"
         (f"{UNITS}/my.service", "ExecStart=/r/llama-server -m {models}/{one}2/a.gguf", ["owner--name/1111111111112"]),
         (f"{UNITS}/my.service", "EnvironmentFile=-%h/llama.env", [TWO]),
         (f"{UNITS}/my.service", "WorkingDirectory=%h\nExecStart=/r/llama-server -m /models/other.gguf", []),
+        (f"{UNITS}/my.service", "ConditionPathExists=/proc/kmsg", []),  # who reads it waits for the kernel's next word
         (f"{UNITS}/paddock-llama-server.service.d/my.conf", "Environment=M={models}/{one}/a.gguf", [ONE]),
         (".local/share/systemd/user/my.service", "ExecStart=/r/llama-server -m {models}/{one}/a.gguf", [ONE]),
         (".config/containers/systemd/my.container", "Volume={models}/{one}:/models:ro", [ONE]),
