@@ -15,6 +15,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 FIRST, LAST = 5.0, 30.0  # seconds between two lines of progress, at first and in the end
@@ -43,17 +44,23 @@ def unlink(path: str) -> None:
         os.unlink(path)
 
 
+@contextlib.contextmanager
+def alone(base: str) -> Iterator[None]:
+    """Whoever comes second must not touch the files of the one that starts."""
+    with open(base + ".lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def runs(unit: str) -> bool:
     state = systemctl("show", "-p", "ActiveState", "--value", unit + ".service")
     return state in ("active", "activating", "deactivating")
 
 
 def start(job: dict[str, Any], base: str, unit: str) -> None:
+    secret = secret_of(unit)
+    unlink(secret)  # of a run that was cut off here
     write(base + ".sh", job["script"])
-    secret = os.path.join(os.environ["XDG_RUNTIME_DIR"], unit + ".secret")
-    if job["secret"]:
-        # Memory only: the runtime directory is a tmpfs of this user, and the script removes the file once it is read.
-        write(secret, job["secret"])
     unlink(base + ".exit")
     write(base + ".log", "")
     subprocess.run(["systemctl", "--user", "reset-failed", unit + ".service"], capture_output=True, timeout=30)
@@ -64,10 +71,21 @@ def start(job: dict[str, Any], base: str, unit: str) -> None:
     command = ["systemd-run", "--user", "--quiet", "--unit=" + unit, "--setenv=PATH=" + os.environ["PATH"]]
     for setting in [*limits, *output, "Nice=5", "UMask=0022"]:
         command += ["-p", setting]
-    done = subprocess.run([*command, "--", "/bin/sh", "-c", wrapper, base], capture_output=True, text=True, timeout=60)
-    if done.returncode:
+    command += ["--", "/bin/sh", "-c", wrapper, base]
+    try:
+        if job["secret"]:
+            # Memory only: this directory is a tmpfs of the user's, and the script removes the file once it is read.
+            write(secret, job["secret"])
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        if done.returncode:
+            end(f"the unit {unit} could not be started: {done.stderr.strip()}")
+    except BaseException:
         unlink(secret)
-        end(f"the unit {unit} could not be started: {done.stderr.strip()}")
+        raise
+
+
+def secret_of(unit: str) -> str:
+    return os.path.join(os.environ["XDG_RUNTIME_DIR"], unit + ".secret")
 
 
 def end(sentence: str) -> None:
@@ -170,9 +188,7 @@ def main() -> None:
     os.makedirs(folder, exist_ok=True)
     base, same = os.path.join(folder, job["name"]), False
     while not same:
-        # Whoever comes second must not touch the files of the one that starts.
-        with open(base + ".lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with alone(base):
             if runs(unit):
                 with open(base + ".sh") as file:
                     same = file.read() == job["script"]
@@ -181,6 +197,9 @@ def main() -> None:
                 start(job, base, unit)
                 same = True
         follow(job, base, unit)
+    with alone(base):
+        if not runs(unit):
+            unlink(secret_of(unit))  # killed before it had read it
     judge(base, unit)
 
 

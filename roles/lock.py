@@ -64,8 +64,9 @@ class Lock:
         self._entries.setdefault(kind, {})[name] = value
         self.changed = True
 
-    def update(self, other: Lock) -> list[str]:
-        """Take over another lock's entries; returns a line per entry that is new or another one, old -> new."""
+    def update(self, other: Lock, whole: bool = False) -> list[str]:
+        """Take over another lock's entries; returns a line per entry that is new or another one, old -> new. `whole`:
+        entries that the other has not are dropped, and told as well."""
         told = []
         for kind, entries in other._entries.items():
             for name, value in entries.items():
@@ -73,6 +74,10 @@ class Lock:
                 if old != value:
                     told.append(f"{kind} {name}: {_shown(old)} -> {_shown(value)}")
                     self.put(kind, name, value)
+        for kind, entries in self._entries.items() if whole else ():
+            for name in entries.keys() - other._entries.get(kind, {}).keys():
+                told.append(f"{kind} {name}: {_shown(entries.pop(name))} -> none")
+                self.changed = True
         return told
 
     def save(self) -> None:

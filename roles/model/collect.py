@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
 from pathlib import Path
 
+from roles import probe_tools
 from roles.machine import MODELS
-from roles.model.observe import MODEL, Stored
+from roles.model.observe import MODEL, ModelSeen, Stored
+from roles.model.observe_stored import HELPERS
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
 from roles.wishes import Wishes
 
-REMOVE = (Path(__file__).parent / "remove_program.py").read_text("utf-8")
+
+def program() -> str:
+    """The remover with the probe's own eyes ahead of it, and without its imports of them."""
+    text = (Path(__file__).parent / "remove_program.py").read_text("utf-8")
+    own = text.partition("from __future__ import annotations\n")[2].splitlines(keepends=True)
+    eyes = [Path(probe_tools.__file__).read_text("utf-8"), *map(inspect.getsource, HELPERS)]
+    return "\n\n".join([*eyes, "".join(line for line in own if not line.startswith("from roles."))])
 
 
-def collected(wishes: Wishes, referring: Iterable[str], observation: Observation) -> Decision:
-    """No more models than `model_keep` that nothing refers to. `referring`: the texts of all units that a model may be
-    named in; beside them the lock's own and the wanted one stay."""
-    gone = removable(wishes, referring, observation[MODEL].stored)
+REMOVE = program()
+
+
+def collected(wishes: Wishes, observation: Observation) -> Decision:
+    """No more models than `model_keep` that nothing refers to: no unit, no process, no entry in the lock."""
+    gone = removable(wishes, observation[MODEL])
     if not gone:
         return Decision(observation)
     keep = wishes.settings.model.model_keep
     why = tuple(
-        f"remove the model {one.folder} ({one.size / 1e9:.2f} GB): no unit or lock entry names it, model_keep={keep}"
+        f"remove the model {one.folder} ({one.size / 1e9:.2f} GB): no unit, process or lock entry names it,"
+        f" model_keep={keep}"
         for one in gone
     )
     script = Script(REMOVE, (MODELS, *(one.folder for one in gone)), python=True, seconds=300)
@@ -31,15 +42,14 @@ def collected(wishes: Wishes, referring: Iterable[str], observation: Observation
     return Decision(observation.replace(MODEL, stored=left), why, (Step("remove old models", script),))
 
 
-def removable(wishes: Wishes, referring: Iterable[str], stored: Iterable[Stored]) -> list[Stored]:
+def removable(wishes: Wishes, seen: ModelSeen) -> list[Stored]:
     """Those beyond `model_keep`, the oldest first to go; what something refers to counts, and stays."""
-    texts = list(referring)
-    wanted = {*wishes.locked, *([wishes.model.folder] if wishes.model else [])}
-    path, there = wishes.settings.model.model_path or "", list(stored)
+    wanted = {wishes.model.folder} if wishes.model else set()
+    used = {*wishes.locked, *wanted, *seen.named}
     free = [
         one
-        for one in sorted(there, key=lambda one: one.mtime_ns, reverse=True)
-        if one.folder not in wanted and not any(f"/paddock/models/{one.folder}/" in text for text in (*texts, path))
+        for one in sorted(seen.stored, key=lambda one: one.mtime_ns, reverse=True)
+        if not {one.folder, one.folder.partition("/")[0], "."} & used
     ]
-    needed = {one.folder for one in there if one not in free} | ({wishes.model.folder} if wishes.model else set())
+    needed = {one.folder for one in seen.stored if one not in free} | wanted
     return free[max(wishes.settings.model.model_keep - len(needed), 0) :]

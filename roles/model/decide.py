@@ -139,7 +139,7 @@ def _after(pin: ModelPin, observation: Observation) -> Observation:
     def got(at: int) -> dict[str, object]:
         size, sha256 = pin.files[at].size, pin.files[at].sha256
         file = File(kind="file", mode=0o644, uid=observation[HOST].uid, size=size, mtime_ns=0)
-        return {"file": file, "sidecar": Sidecar(sha256=sha256, size=size, mtime_ns=0), "part_size": 0}
+        return {"file": file, "sidecar": Sidecar(sha256=sha256, size=size, mtime_ns=0), "part_size": 0, "bad_size": 0}
 
     rest = tuple(one.model_copy(update=got(at)) for at, one in enumerate(seen.rest, 1))
     fields = {name: getattr(seen, name) for name in ("architecture", "layers", "experts", "trained_context", "mla")}

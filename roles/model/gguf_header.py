@@ -69,9 +69,11 @@ class _Reader:
             item, count = self.number("<I"), self.number("<Q")
             if item in SCALARS:
                 self.take(SCALARS[item] * count)
-            else:
+            elif item == STRING:
                 for _ in range(count):
                     self.skip(item)
+            else:
+                raise NoModel(f"has a list of the type {item} in its header, which llama.cpp does not read")
         elif kind in SCALARS:
             self.take(SCALARS[kind])
         else:
@@ -112,8 +114,10 @@ def parsed(data: bytes, size: int) -> Header:
             block, bytes_ = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType(kind)]
             end = max(end, offset + elements // block * bytes_)
     start = -(-file.at // max(alignment, 1)) * alignment
-    if start + end > size:
-        raise NoModel(f"is cut off: its tensor table needs {start + end} bytes, and it has {size}")
+    if tensors and start + end > size:
+        raise NoModel(
+            f"is cut off: its tensor table needs {start + end} bytes, and it has {size} by its entry in the lock"
+        )
     head = b"GGUF" + struct.pack("<IQQ", version, tensors, len(lean))
     return Header(file.at, end, head + b"".join(lean) + data[begin : file.at])
 

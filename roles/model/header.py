@@ -57,6 +57,8 @@ def anatomy(pin: ModelPin, wanted: Model, tell: Tell) -> Anatomy:
         raise CannotPin(f"{pin.file} in {pin.source} {error}") from None
     except Unknown as error:
         raise CannotRead(f"the gguf package here cannot read the header of {pin.file} ({error})") from None
+    except OSError as error:
+        raise CannotRead(f"the header of {pin.file} cannot be read on this machine: {error}") from None
     _write(folder() / f"{pin.sha256}.json", lambda path: path.write_text(json.dumps(asdict(found)), "utf-8"))
     return found
 
@@ -88,16 +90,17 @@ def _bytes_of(file: PinnedFile, wanted: Model, token: str | None, tell: Tell) ->
 
 
 def _fetch(file: PinnedFile, data: bytes, size: int, wanted: Model, token: str | None, tell: Tell) -> bytes:
-    """The first `size` bytes, of which `data` are there already. requests keeps the token from other hosts."""
-    import requests
+    """The first `size` bytes, of which `data` are there already."""
+    from requests import RequestException
 
-    headers = {"Accept-Encoding": "identity", **({"Authorization": f"Bearer {token}"} if token else {})}
+    from roles.model import fetch
+
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
     got = bytearray(data)  # outlives a connection that breaks off
 
     def ask() -> bytes:
         span = {"Range": f"bytes={len(got)}-{size - 1}"}
-        with requests.get(file.url, headers={**headers, **span}, timeout=hub.SECONDS, stream=True) as answer:
-            answer.raise_for_status()
+        with fetch.get(file.url, {**headers, **span}) as answer:
             if answer.status_code != 206:  # a server that ignores the range begins anew
                 got.clear()
             for piece in answer.iter_content(PIECE):
@@ -108,7 +111,7 @@ def _fetch(file: PinnedFile, data: bytes, size: int, wanted: Model, token: str |
 
     try:
         return hub.patiently(ask, tell)
-    except requests.RequestException as error:
+    except RequestException as error:
         told = hub.sentence(error, wanted, token)
         status = hub.status_of(error)
         refused = status in (401, 403, 404, 416)

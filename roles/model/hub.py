@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import socket
 import ssl
@@ -10,11 +11,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from roles.model.transfer_program import wait_asked
 from roles.settings import HUB, Model
 
 SECONDS = 30  # without an answer
 PAUSES = (1, 2, 4, 8)  # seconds between two tries where the Hub does not say how long
-LONGEST = 300  # seconds that a rate limit is waited for
+LONGEST = 330  # seconds that a rate limit is waited for; the Hub's own last for 300
 LOGIN = "run `hf auth login` on this machine or set HF_TOKEN"
 
 T = TypeVar("T")
@@ -38,17 +40,20 @@ def token(wanted: Model) -> str | None:
 def patiently(ask: Callable[[], T], tell: Tell) -> T:
     """What `ask` returns; asked again after a rate limit, a failure of the server or a broken connection. Raises what
     it raised last."""
+    for name in ("urllib3", "httpx2", "httpcore2"):
+        # At DEBUG, which is pyinfra's --debug-all, they log every address, and signed links are secrets.
+        logging.getLogger(name).setLevel(logging.WARNING)
     pauses = list(PAUSES)
     while True:
         try:
             return ask()
         except Exception as error:
-            status, wait = status_of(error), _retry_after(error)
+            status, wait = status_of(error), _wait_asked(error)
             again = (status is None and _broke_off(error)) or status in (408, 429) or (status or 0) >= 500
             again = again or (status == 403 and _expired(error))
-            if not again or not pauses or (wait or 0) > LONGEST:
+            if not again or not pauses or wait > LONGEST:
                 raise
-            seconds = max(pauses.pop(0), wait or 0)
+            seconds = max(pauses.pop(0), wait)
             what = f"it answered {status}" if status else "the connection broke off"
             tell(f"the Hub is asked again in {seconds} s: {what}")
             time.sleep(seconds)
@@ -75,7 +80,7 @@ def sentence(error: BaseException, wanted: Model, token: str | None) -> str:
     if status == 429:
         return f"{endpoint} has answered too many requests from here (429); try again later, or {LOGIN}"
     if status == 416:
-        return f"{endpoint} has fewer bytes of the file than were pinned; it was replaced or cut off there"
+        return f"{endpoint} has fewer bytes of the file than its entry in the lock says; it was cut off, or delete that"
     if status >= 500:
         return f"{endpoint} answered {status} {len(PAUSES) + 1} times; try again later"
     if repo is None:
@@ -144,10 +149,9 @@ def _response(error: BaseException) -> Any:
     return next((found for one in _chain(error) if (found := getattr(one, "response", None)) is not None), None)
 
 
-def _retry_after(error: BaseException) -> int | None:
+def _wait_asked(error: BaseException) -> int:
     response = _response(error)
-    told = str(response.headers.get("Retry-After", "")) if response is not None else ""
-    return int(told) if told.isdigit() else None
+    return wait_asked(response.headers) if response is not None else 0
 
 
 def _chain(error: BaseException) -> Any:

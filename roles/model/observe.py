@@ -5,30 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 from roles.machine import MODELS
+from roles.model.observe_stored import (
+    HELPERS,
+    below,
+    downloads,
+    paths_in,
+    sidecar_of,
+    texts_of_units,
+    used_by_processes,
+)
 from roles.observation import Fragment, Seen
-from roles.probe_tools import entries, gguf_metadata, node, read
+from roles.probe_tools import gguf_metadata, node
 
 
 def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
     """Runs on the host."""
-    import json
     import os
     import re
 
     def file_at(path: str) -> dict[str, Any]:
-        part = node(path + ".part")
-        # Of another version, or not ours at all: as if there were none.
-        try:
-            sidecar = json.loads(read(path + ".json") or "null")
-        except ValueError:
-            sidecar = None
-        kinds = {"sha256": str, "size": int, "mtime_ns": int}
-        ours = isinstance(sidecar, dict) and all(isinstance(sidecar.get(name), kind) for name, kind in kinds.items())
+        part, bad = node(path + ".part"), node(path + ".bad")
         return {
             "path": path,
             "file": node(os.path.realpath(path)),
-            "sidecar": sidecar if ours else None,
+            "sidecar": sidecar_of(path),
             "part_size": part["size"] if part else 0,
+            "bad_size": bad["size"] if bad else 0,
         }
 
     path = os.path.expanduser(ask["path"])
@@ -41,16 +43,15 @@ def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
         if shard
         else []
     )
-    root, stored = os.path.expanduser(ask["models"]), []
-    for owner in entries(root):
-        for name in entries(os.path.join(root, owner)):
-            size, newest = 0, 0
-            for folder, _, files in os.walk(os.path.join(root, owner, name)):
-                left = [file for file in files if file + ".json" in files or file.endswith((".part", ".bad"))]
-                for at in filter(None, (node(os.path.join(folder, file)) for file in left)):
-                    size, newest = size + at["size"], max(newest, at["mtime_ns"])
-            if newest:
-                stored.append({"folder": owner + "/" + name, "size": size, "mtime_ns": newest})
+    root, stored = os.path.realpath(os.path.expanduser(ask["models"])), []
+    for folder, files in downloads(root).items():
+        nodes = [at for at in map(node, files) if at]
+        newest = max([at["mtime_ns"] for at in nodes], default=0)
+        stored.append({"folder": folder, "size": sum(at["size"] for at in nodes), "mtime_ns": newest})
+    using = [path]
+    if len(stored) > 1:  # or there is nothing to remove, and no need to ask all processes
+        using += [one for text in texts_of_units() for one in paths_in(text)]
+        using += used_by_processes(root)
     return {
         **file_at(path),
         "rest": [file_at(os.path.expanduser(one)) for one in ask["rest"]],
@@ -62,6 +63,7 @@ def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
         "trained_context": metadata.get(f"{architecture}.context_length"),
         "mla": f"{architecture}.attention.kv_lora_rank" in metadata,
         "stored": stored,
+        "named": below(root, using),
     }
 
 
@@ -84,12 +86,14 @@ class Sidecar(Seen):
 
 
 class FileSeen(Seen):
-    """One file of a model; `path` is absolute, `part_size` what has come of it so far, in bytes."""
+    """One file of a model; `path` is absolute, `part_size` what has come of it so far, `bad_size` what came
+    wrong and makes room when it must, in bytes."""
 
     path: str
     file: File | None
     sidecar: Sidecar | None = None
     part_size: int = 0
+    bad_size: int = 0
 
     @property
     def verified(self) -> str | None:
@@ -110,7 +114,8 @@ class Stored(Seen):
 
 class ModelSeen(FileSeen):
     """The first file, and the `rest` of a model in several. `missing`: parts that a given one lacks. From the file's
-    own header: `trained_context` in tokens, and whether its attention is compressed (MLA)."""
+    own header: `trained_context` in tokens, and whether its attention is compressed (MLA). `named`: what units and
+    processes use of the models that are `stored`: their folders, an owner's, or `.` for all."""
 
     rest: tuple[FileSeen, ...] = ()
     missing: tuple[str, ...] = ()
@@ -121,6 +126,7 @@ class ModelSeen(FileSeen):
     trained_context: int | None = None
     mla: bool = False
     stored: tuple[Stored, ...] = ()
+    named: tuple[str, ...] = ()
 
     @property
     def files(self) -> tuple[FileSeen, ...]:
@@ -135,4 +141,4 @@ def ask_for_model(wishes: Any) -> dict[str, Any]:
     return {"path": first, "rest": rest, "models": MODELS}
 
 
-MODEL = Fragment("model", look_at_model, ask_for_model, ModelSeen)
+MODEL = Fragment("model", look_at_model, ask_for_model, ModelSeen, helpers=HELPERS)

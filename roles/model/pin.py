@@ -53,10 +53,14 @@ def model(wanted: Model, lock: Lock, tell: Tell) -> ModelPin | None:
 
 
 def url(wanted: Model, commit: str, path: str) -> str:
-    """Where a file is, by its commit: what stands there never changes."""
+    """Where a file is, by its commit: what stands there never changes. As every client takes it, in ASCII."""
     if wanted.model_repo is None:
-        return str(wanted.model_url)
-    return f"{wanted.hub_endpoint.rstrip('/')}/{wanted.model_repo}/resolve/{commit}/{quote(path)}"
+        written = str(wanted.model_url)
+    else:
+        written = f"{wanted.hub_endpoint.rstrip('/')}/{wanted.model_repo}/resolve/{commit}/{quote(path)}"
+    parts = urlsplit(written)
+    host = parts.netloc if parts.netloc.isascii() else parts.netloc.encode("idna").decode()
+    return quote(parts._replace(netloc=host).geturl(), safe="!#$%&'()*+,/:;=?@[]~")  # those that requests leaves
 
 
 def locked(lock: Lock) -> tuple[str, ...]:
@@ -121,22 +125,26 @@ def _near(api: Any, repo: str, revision: str) -> str:
 
 
 def _anywhere(wanted: Model, tell: Tell) -> Resolved:
-    import requests
+    from requests import RequestException
 
-    at = str(wanted.model_url)
-    headers = {"Range": "bytes=0-0", "Accept-Encoding": "identity"}
+    from roles.model import fetch
+
+    at = url(wanted, "", "")
+    host, name = urlsplit(at).hostname, unquote(urlsplit(at).path).rsplit("/", 1)[-1]
 
     def ask() -> str:
-        with requests.get(at, headers=headers, timeout=hub.SECONDS, stream=True) as answer:
-            answer.raise_for_status()
+        with fetch.get(at, {"Range": "bytes=0-3"}) as answer:
+            if answer.headers.get("Content-Type", "").startswith("text/html"):
+                raise CannotPin(f"{host} sends a web page and not {name}; is there a login page in this network?")
+            if next(answer.iter_content(4), b"") != b"GGUF":
+                raise CannotPin(f"{name} at {host} is not a GGUF: it does not begin like one")
             told = answer.headers.get("Content-Range", "").rpartition("/")[2]
             return told or answer.headers.get("Content-Length", "")
 
     try:
         size = hub.patiently(ask, tell)
-    except requests.RequestException as error:
+    except RequestException as error:
         raise CannotPin(hub.sentence(error, wanted, None)) from None
-    name = unquote(urlsplit(at).path).rsplit("/", 1)[-1]
     if not size.isdigit() or int(size) == 0:
-        raise CannotPin(f"{urlsplit(at).hostname} does not tell how big {name} is, so its download cannot be planned")
+        raise CannotPin(f"{host} does not tell how big {name} is, so its download cannot be planned")
     return Resolved(commit="", files=[ResolvedFile(path=name, size=int(size), sha256=str(wanted.model_sha256))])

@@ -1,35 +1,20 @@
 """Runs on the host: removes downloaded models. Arguments: the folder of all models, then folders below it.
 
-Only what a download leaves goes: a file with its sidecar, its part, a bad one. What else lies there stays.
+Only what a download wrote goes; what else lies there stays, and so does all of a model that a process uses.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 
-
-def ours(path: str) -> bool:
-    """Whether a download wrote this."""
-    if path.endswith((".part", ".bad", ".json.new")):
-        return True
-    name = path[:-5] if path.endswith(".json") else path
-    try:
-        with open(name + ".json") as sidecar:
-            return "sha256" in json.load(sidecar)
-    except (OSError, ValueError, TypeError):
-        return False
+from roles.model.observe_stored import below, downloads, used_by_processes
 
 
-def remove(folder: str) -> None:
-    gone = []
-    for at, _, files in os.walk(folder):
-        paths = [os.path.join(at, name) for name in files]
-        # Sidecars last: a run that is cut off here leaves no file that nobody knows.
-        gone += sorted(filter(ours, paths), key=lambda path: path.endswith(".json"))
-    for path in gone:
+def remove(folder: str, paths: list[str]) -> None:
+    # Sidecars last: a run that is cut off here leaves no file that nobody knows.
+    for path in sorted(paths, key=lambda path: path.endswith(".json")):
         os.unlink(path)
     for at, _, _ in os.walk(folder, topdown=False):
         with contextlib.suppress(OSError):
@@ -40,11 +25,10 @@ def remove(folder: str) -> None:
 
 def main() -> None:
     root = os.path.realpath(os.path.expanduser(sys.argv[1]))
+    there, used = downloads(root), below(root, used_by_processes(root))
     for folder in sys.argv[2:]:
-        path = os.path.realpath(os.path.join(root, folder))
-        if not path.startswith(root + os.sep) or path == root:
-            sys.exit("paddock: " + path + " is not below " + root)
-        remove(path)
+        if folder in there and not {folder, os.path.dirname(folder), "."} & set(used):
+            remove(os.path.join(root, folder), there[folder])
 
 
 try:

@@ -11,11 +11,15 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
+import time
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 BLOCK = 1 << 20
+MAGIC = b"GGUF"
 SET_PIPE_SIZE = 1031  # Linux's F_SETPIPE_SZ; Python has a name for it from 3.10 on
 
 
@@ -53,6 +57,18 @@ def size_of(path: str) -> int:
         return os.path.getsize(path)
     except OSError:
         return 0
+
+
+def wait_asked(headers: Any) -> int:
+    """Seconds that an answer asks to wait: Retry-After, in seconds or until a date, or the Hub's own RateLimit, as in
+    `"resolvers";r=0;t=120` (huggingface.co/docs/hub/rate-limits)."""
+    told = headers.get("retry-after", "").strip()
+    if told.isdecimal():
+        return int(told)
+    with contextlib.suppress(TypeError, ValueError, IndexError):
+        return max(int(parsedate_to_datetime(told).timestamp() - time.time()) + 1, 0)
+    left = re.search(r";\s*t=([0-9]+)", headers.get("ratelimit", ""))
+    return int(left.group(1)) + 1 if left else 0
 
 
 def hashed(path: str) -> Any:
@@ -116,25 +132,27 @@ class Answer:
 
     def number(self, name: str) -> int | None:
         digits = self.headers.get(name, "").rpartition("/")[2]
-        return int(digits) if digits.isdigit() else None
+        return int(digits) if digits.isdecimal() else None
 
 
 def judge(answer: Answer, part: Part, file: dict[str, Any], job: dict[str, Any]) -> None:
     """Whether this answer goes on with the file. Raises Again, or ends with a sentence."""
     status, who = answer.status, "the server behind " + job["source"] if answer.elsewhere else job["source"]
     if status in (408, 429) or status >= 500:
-        raise Again(f"{who} answered {status}", answer.number("retry-after") or 0)
+        raise Again(f"{who} answered {status}", wait_asked(answer.headers))
     if answer.elsewhere and status in (401, 403, 404, 410):
         raise Again(f"the link to the file has expired ({status})")
     repository = "/" in job["source"]  # or a host that knows nothing of the Hub's tokens
     if repository and (status == 401 or (status == 403 and answer.headers.get("x-error-code") == "GatedRepo")):
         have = "refused this machine's token" if job["token"] else "wants a token"
         fail(f"{who} {have} ({status}): accept the conditions of the repository, then log in with `hf auth login`")
+    if status in (200, 206, 416) and answer.headers.get("content-type", "").lower().startswith("text/html"):
+        raise Wrong("a web page came and not the file; is there a login page in this network?")
     total = answer.number("content-range" if status in (206, 416) else "content-length")
+    if status == 416 and total is None:
+        raise Wrong(f"{who} does not have the rest of {file['name']} (416)")
     if status == 416 or (status in (200, 206) and total is not None and total != file["size"]):
-        if answer.headers.get("content-type", "").startswith("text/html"):
-            raise Wrong("a web page came and not the file; is there a login page in this network?")
-        raise Wrong(f"{who} has {total} bytes of {file['name']} and not {file['size']}")
+        raise Wrong(f"{who} has {total} bytes of {file['name']} and not {file['size']}, as its entry in the lock says")
     if status == 200 and part.size:
         raise Ignored(f"{who} sends the whole file where its rest is asked for")
     if status not in (200, 206):
@@ -145,12 +163,14 @@ def judge(answer: Answer, part: Part, file: dict[str, Any], job: dict[str, Any])
 
 def transfer(part: Part, file: dict[str, Any], job: dict[str, Any], secret: dict[str, Any]) -> None:
     """One curl. Raises Again with the reason where it did not bring the rest of the file."""
-    settings = ["url = " + json.dumps(secret["urls"][file["number"]])]
+    url = secret["urls"][file["number"]]
+    settings = ["url = " + json.dumps(url)]
     if secret["token"]:
         # curl gives it to no other host than the URL's.
         settings.append("header = " + json.dumps("Authorization: Bearer " + secret["token"]))
     argv = ["curl", "-q", "--config", "-", "--include", "--location", "--silent", "--show-error", "--globoff"]
     argv += ["--suppress-connect-headers", "--proto", "=http,https", "--connect-timeout", "30"]
+    argv += ["--proto-redir", "=https" if url.startswith("https:") else "=http,https"]
     argv += ["--speed-limit", "1", "--speed-time", str(job["stall"])]
     argv += ["--limit-rate", str(job["rate"])] if job["rate"] else []
     argv += ["--range", f"{part.size}-"] if part.size else []
@@ -165,9 +185,14 @@ def transfer(part: Part, file: dict[str, Any], job: dict[str, Any], secret: dict
             curl.stdin.write("\n".join(settings).encode() + b"\n")
             curl.stdin.close()
             stream: Any = curl.stdout  # a reader with a buffer, whatever its type says
-            answer = Answer(stream, secret["urls"][file["number"]].split("/")[2])
+            answer = Answer(stream, url.split("/")[2])
             if answer.status:
                 judge(answer, part, file, job)
+            if answer.status == 200 and answer.number("content-length") is None:
+                first = stream.read(len(MAGIC))  # a page may call itself anything, and not tell its length
+                if first and first != MAGIC:
+                    raise Wrong(f"something else came than {file['name']}, of no known length")
+                part.write(first)
             while part.size < file["size"]:
                 data = stream.read1(BLOCK)
                 if not data:

@@ -39,7 +39,7 @@ def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]
         ("service", partial(service.running, wishes)),
         ("llama_cpp", partial(llama_cpp.collected, wishes)),
         ("benchmark", partial(benchmark.measured, wishes, lambda lines: None)),
-        ("model", lambda seen: collect.collected(wishes, naming(seen), seen)),
+        ("model", partial(collect.collected, wishes)),
     ]
     told: list[str] = []
     for role, decide in decisions:

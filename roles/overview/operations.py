@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
+from functools import partial
 
 from pyinfra import logger
 from pyinfra.api import operation
@@ -84,11 +85,7 @@ def ahead(wishes: Wishes, seen: Observation, has_password: bool, tell: Tell) -> 
 @operation()
 def collected(wishes: Wishes) -> Generator[PyinfraCommand]:
     """No more downloaded models than are kept, beside those that something refers to."""
-
-    def decide(seen: Observation) -> Decision:
-        return collect.collected(wishes, naming(seen), seen)
-
-    yield from converge(decide)
+    yield from converge(partial(collect.collected, wishes))
 
 
 def _released(seen: Observation) -> Decision:

@@ -17,7 +17,8 @@ _updated: list[State] = []
 
 
 def update_pins() -> None:
-    """Show old -> new for every host's pins, and write them into the lock; with --dry, show alone.
+    """Show old -> new for every host's pins, and write them into the lock; with --dry, show alone. What no
+    host of the whole inventory asks for any more is dropped.
 
     No host is changed, and none needs to be up but one: the next deploy acts on what the lock says then.
     """
@@ -36,7 +37,8 @@ def update_pins() -> None:
             trouble.failed(each, str(error))
             state.failed_hosts.add(each)
             state.active_hosts.discard(each)
-    told = known.update(anew)
+    # What no host asks for is dropped, as long as all of them were asked.
+    told = known.update(anew, whole=not state.failed_hosts and all(map(state.is_host_in_limit, state.inventory)))
     if not told and not state.failed_hosts:
         told = [f"every pin in {known.path} is the newest"]
     for line in told:

@@ -174,13 +174,16 @@ def _disk(wishes: Wishes, seen: Observation) -> str | None:
 
 def _room(path: str, seen: Observation, needs: dict[str, int]) -> str | None:
     """The sentence about a disk that cannot hold all of `needs` beside the models that stay."""
-    free = seen[MACHINE].places[path].free
+    model = seen[MODEL] if "the model" in needs else None
+    bad = sum(one.bad_size for one in model.files) if model else 0  # the download removes it for want of room
+    free = seen[MACHINE].places[path].free + bad
     if not needs or free >= sum(needs.values()) + DISK_MARGIN:
         return None
     told = " and ".join(f"{size / 1e9:.1f} GB for {what}" for what, size in needs.items())
-    held = sum(one.size for one in seen[MODEL].stored) if "the model" in needs else 0
+    held = sum(one.size for one in model.stored) - bad if model else 0
     others = f". Models that are there hold {held / 1e9:.1f} GB, and the one that serves must stay" if held else ""
-    return f"{path} has {free / 1e9:.1f} GB free; it takes {told}, and {DISK_MARGIN / 1e9:.1f} GB to spare{others}"
+    there = f"{free / 1e9:.1f} GB free" + (", with the file that came wrong" if bad else "")
+    return f"{path} has {there}; it takes {told}, and {DISK_MARGIN / 1e9:.1f} GB to spare{others}"
 
 
 def _memory(wishes: Wishes, seen: Observation) -> str | None:

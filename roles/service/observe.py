@@ -54,13 +54,8 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
                 continue
             if link in inodes:
                 holder = {"pid": int(process), "name": (read(f"/proc/{process}/comm") or "").strip()}
-    # Whatever may name a model: the user's own units and drop-ins too, and the unit that would come back.
-    folder = os.path.expanduser("~/.config/systemd/user")
-    named = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names if name != ask["unit"]]
-    texts = [text for text in (read(path) for path in named if path.endswith((".service", ".conf"))) if text]
     return {
         "last_good": read(os.path.expanduser("~/.local/share/paddock/last-good")),
-        "naming": [line for text in texts for line in text.splitlines() if "/paddock/models/" in line],
         "unit": None if masked else read(path),
         "masked": masked,
         "properties": properties,
@@ -92,8 +87,7 @@ class KeyFile(Seen):
 
 class ServiceSeen(Seen):
     """`unit`: the text of its file; `properties`: systemd's own, as printed; `running_stamp`: the process's; `proved`:
-    the stamp of the last one that was seen to answer; `last_good`: the unit that comes back where a new one fails;
-    `naming`: lines of the user's other units that name a model of ours."""
+    the stamp of the last one that was seen to answer; `last_good`: the unit that comes back where a new one fails."""
 
     unit: str | None
     masked: bool = False
@@ -101,7 +95,6 @@ class ServiceSeen(Seen):
     running_stamp: str | None
     proved: str | None
     last_good: str | None = None
-    naming: tuple[str, ...] = ()
     key_file: KeyFile | None
     first_port: int
     port_taken: bool

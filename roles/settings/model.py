@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pydantic import model_validator
 
@@ -89,9 +89,15 @@ class Model(Record):
 def _names_a_gguf(url: str) -> bool:
     try:
         parts = urlsplit(url)
+        parts.netloc.encode("idna")
     except ValueError:
         return False
-    plain = parts.scheme in ("http", "https") and bool(parts.hostname) and "@" not in parts.netloc
+    plain = (
+        unquote(parts.path).isprintable()
+        and parts.scheme in ("http", "https")
+        and bool(parts.hostname)
+        and "@" not in parts.netloc
+    )
     return (
         plain and re.fullmatch(r".*/[\w][\w.+~%-]*\.gguf", parts.path) is not None and "%2F" not in parts.path.upper()
     )

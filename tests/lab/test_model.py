@@ -269,6 +269,8 @@ def test_models_that_nothing_refers_to_are_removed_beyond_those_that_are_kept(be
     assert as_dev(bench.host, f"ls {ROOT}").split() == ["paddock--one-more", "paddock--the-last", "paddock--tiny-moe"]
     assert as_dev(bench.host, f"ls {ROOT}/paddock--one-more") == "notes.txt"
     assert len(before) > 5
-    assert re.search(r"remove the model paddock--one-more/\w{12} \(0.00 GB\): no unit or lock entry names it", run.text)
+    assert re.search(
+        r"remove the model paddock--one-more/\w{12} \(0.00 GB\): no unit, process or lock entry names it", run.text
+    )
     assert deploy(bench.lab, inventory, "--dry", "--data", "only=model").text.count("remove the model") == 0
     lock.write_text(kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from tests.lab.test_users import Watch
 pytestmark = pytest.mark.timeout(900)
 
 LINK = "Key-Pair-Id="  # in every link that the CDN takes
-MODES = ["-v", "-vv", "-vvv", "--debug", "--diff", "--json"]
+PASSWORD = "not-for-the-hub"  # in ~/.netrc
+MODES = ["-v", "-vv", "-vvv", "--debug", "--debug-all", "--diff", "--json"]
 
 
 @pytest.fixture
@@ -23,6 +25,8 @@ def named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
     store.mkdir(exist_ok=True)
     (store / "token").write_text(TOKEN)
     monkeypatch.setenv("HF_HOME", str(store))
+    (store / "netrc").write_text(f"default login me password {PASSWORD}\n")
+    monkeypatch.setenv("NETRC", str(store / "netrc"))
     repo = bench.repo("secret", gated=True)
     return {"model_repo": repo.name, "hub_token_for": f"http://{bench.lab.gateway}:8010"}
 
@@ -32,7 +36,10 @@ def test_token_and_link_are_in_no_output_no_process_and_no_file(bench: Bench, na
     for watch in watches:
         watch.start()
     for mode in MODES:
+        # Nothing is known, so that this machine asks the Hub and reads the header too.
         as_dev(bench.host, f"rm -rf {ROOT}/paddock--secret")
+        (bench.folder / "inventory.lock.yml").unlink(missing_ok=True)
+        shutil.rmtree(bench.lab.run_dir / "cache/paddock", ignore_errors=True)
         # Broken off, refused and slow on the way: the words about that must not hold them either.
         bench.hub.fault("drop", at=500_000, skip=1)
         bench.hub.fault("expired", skip=2)
@@ -41,6 +48,12 @@ def test_token_and_link_are_in_no_output_no_process_and_no_file(bench: Bench, na
         assert run.code == 0, run.text
         assert TOKEN not in run.text, mode
         assert LINK not in run.text, mode
+        counters = bench.hub.counters()
+        here = [entry for entry in counters["log"] if not entry["user_agent"].startswith("curl/")]
+        assert {entry["host"] for entry in here} == {"hub", "cdn"}, mode
+        assert [entry for entry in here if entry["path"].startswith("/api/")], mode
+        assert set(counters["hub"]["authorization"]) == {f"Bearer {TOKEN}"}, mode
+        assert counters["cdn"]["authorization"] == {}, mode
         bench.hub.reset()
     for watch in watches:
         watch.over.set()

@@ -57,13 +57,13 @@ def host(answer: Answers | str, responses: Mapping[str, Any] | None = None, **da
     return {**DATA, "fake_responses": scripted, "fake_delay": 0, "fake_delay_jitter": 0, **data}
 
 
-def run(folder: Path, hosts: Mapping[str, dict[str, Any]], *words: str) -> Run:
-    """`pyinfra FOLDER/laptops.py deploy.py WORDS` from the checkout, without a terminal."""
+def run(folder: Path, hosts: Mapping[str, dict[str, Any]], *words: str, to: str = "deploy.py") -> Run:
+    """`pyinfra FOLDER/laptops.py deploy.py WORDS` from the checkout, without a terminal. `to`: what it runs."""
     inventory = folder / "laptops.py"
     entries = [(f"@fake/{name}", data) for name, data in hosts.items()]
     inventory.write_text(f"machines = {entries!r}\n", "utf-8")
     done = subprocess.run(
-        [str(PYINFRA), str(inventory), "deploy.py", *words],
+        [str(PYINFRA), str(inventory), to, *words],
         cwd=ROOT,
         env={**os.environ, "PYINFRA_PROGRESS": "off", "COLUMNS": "200", "PYTHONWARNINGS": "default"},
         stdin=subprocess.DEVNULL,

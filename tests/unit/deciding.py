@@ -18,7 +18,6 @@ from roles.overview import record
 from roles.overview.preflight import preflight
 from roles.packages import decide as packages
 from roles.service import decide as service
-from roles.service.observe import SERVICE
 from roles.wishes import Wishes
 from tests.unit import hosts
 
@@ -40,7 +39,7 @@ def in_order(wishes: Wishes, has_password: bool = True) -> dict[str, Decide]:
         "service": partial(service.running, wishes),
         "old releases": partial(llama_cpp.collected, wishes),
         "benchmark": partial(benchmark.measured, wishes, lambda lines: None),
-        "collected": lambda seen: collect.collected(wishes, [seen[SERVICE].unit or ""], seen),
+        "collected": partial(collect.collected, wishes),
         "record": partial(record.recorded, wishes),
     }
 

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from roles.model.transfer_program import Again, Part, transfer
 from tests.lab.hub import STRANGER, TOKEN, Hub
 from tests.lab.hub.repo import Repo
 from tests.lab.hub.sample import NESTED, SIZE, WEIGHTS, sample_hub
+from tests.unit import local
 from tests.unit.downloading import Host
 
 
@@ -60,6 +62,18 @@ def good(host: Host, name: str = WEIGHTS) -> None:
         ([("expired", {})], "the link to the file has expired (403)", 200),
         ([("portal", {"host": "hub"})], "a web page came and not the file", 100),
         ([("portal", {"host": "cdn"})], "a web page came and not the file", 100),
+        ([("portal", {"endless": True})], "a web page came and not the file", 200),
+        (
+            [("portal", {"endless": True, "content_type": "text/plain"})],
+            f"something else came than {WEIGHTS}, of no known length",
+            200,
+        ),
+        ([("status", {"status": 429, "host": "hub", "rate_limit": '"resolvers";r=0;t=1'})], "429, again in 2 s", 0),
+        (
+            [("drop", {"at": 900_000}), ("status", {"status": 416, "skip": 2})],
+            f"rest of {WEIGHTS} (416), again",
+            300_000,
+        ),
         ([("short", {"at": 1000})], f"has 1000 bytes of {WEIGHTS} and not {SIZE}", 1000),
         ([("stall", {"at": 500_000, "seconds": 30})], "nothing came for 1 s after 0.5 MB, again", 300_000),
         ([("corrupt", {"at": 70_000})], "; it is downloaded once more", SIZE),
@@ -87,7 +101,10 @@ def test_what_goes_wrong_for_a_while_is_told_and_the_file_comes(
         (("status", {"status": 404, "host": "hub"}), f"lab/model answered 404 for {WEIGHTS}"),
         (("status", {"status": 403, "host": "cdn"}), "cannot be downloaded: the link to the file has expired (403)"),
         (("portal", {}), "cannot be downloaded: a web page came and not the file; is there a login page in"),
-        (("short", {"at": 1000}), f"has 1000 bytes of {WEIGHTS} and not {SIZE} (3 times)"),
+        (
+            ("short", {"at": 1000}),
+            f"has 1000 bytes of {WEIGHTS} and not {SIZE}, as its entry in the lock says (3 times)",
+        ),
         (("hangup", {}), "cannot be downloaded: curl: Empty reply from server (4 times)"),
         (("corrupt", {"at": 70_000}), "; it came twice so, and was moved to "),
     ],
@@ -223,6 +240,20 @@ def test_the_token_goes_to_the_hub_alone_and_is_nowhere_on_the_disk(host: Host) 
     assert host.hub.counters()["cdn"]["authorization"] == {}
     for path in host.home.rglob("*"):
         assert not path.is_file() or TOKEN.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(("scheme", "followed"), [("https", "=https"), ("http", "=http,https")])
+def test_https_is_left_for_nothing_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, followed: str
+) -> None:
+    """A curl that only says how it was called: the lab's Hub speaks no https."""
+    monkeypatch.setenv("PATH", local.tool(tmp_path / "bin", "curl", f'printf "%s\\n" "$@" >{tmp_path}/called\n'))
+    job = {"rate": 0, "stall": 1, "source": "host.test", "token": False}
+    file, secret = {"number": 0, "name": "a.gguf", "size": 10}, {"token": "", "urls": [f"{scheme}://host.test/a.gguf"]}
+    with pytest.raises(Again):
+        transfer(Part(str(tmp_path / "a.part")), file, job, secret)
+    called = (tmp_path / "called").read_text().splitlines()
+    assert called[called.index("--proto-redir") + 1] == followed
 
 
 def test_a_rate_is_kept(host: Host) -> None:

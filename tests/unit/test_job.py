@@ -139,6 +139,24 @@ def test_a_secret_is_in_a_file_that_only_its_user_reads_and_nowhere_else(systemd
     assert list(systemd.run.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("trouble", "text"), [("refuse", "Failed to connect to bus: No medium found\n"), ("kill", "oom-kill")]
+)
+def test_a_secret_that_no_job_has_read_does_not_stay(systemd: FakeSystemd, trouble: str, text: str) -> None:
+    (systemd.home / trouble).write_text(text)
+    (systemd.run / "paddock-build.secret").write_text("of an earlier run")
+    done = follow(build("true", secret="hunter2"), systemd)
+    assert done.returncode == 1
+    assert list(systemd.run.iterdir()) == []
+
+
+def test_a_secret_is_written_only_when_nothing_else_is_left_to_do(systemd: FakeSystemd) -> None:
+    local.tool(systemd.home / "bin", "systemctl", "case $* in *reset-failed*) kill -9 $PPID;; esac; echo inactive\n")
+    (systemd.run / "paddock-build.secret").write_text("of an earlier run")
+    assert follow(build("true", secret="hunter2"), systemd).returncode != 0
+    assert list(systemd.run.iterdir()) == []
+
+
 def test_a_jobs_arguments_arrive_unchanged() -> None:
     done = local.shell(StringCommand("sh -s"), build(SHOW, *NASTY).script)
     assert done.stdout == "".join(f"<{word}>" for word in NASTY)

@@ -144,3 +144,20 @@ def test_pins_that_are_resolved_anew_are_told_old_to_new(tmp_path: Path) -> None
     assert Lock(path).get("llama_cpp", "repo master", str) == "b" * 40
     assert Lock(path).get("llama_cpp", "repo b100", str) == "c" * 40, "what this run did not ask for stays"
     assert Lock(path).update(anew) == [], "nothing is told twice"
+
+
+def test_entries_that_nobody_asks_for_are_dropped_only_where_all_were_asked(path: Path) -> None:
+    known, anew = Lock(path), Lock(path, empty=True)
+    for name in ("one main a.gguf", "two main b.gguf"):
+        known.put("model", name, {"commit": "1" * 40})
+    known.put("web_ui", "b100", {"sha256": None})
+    known.save()
+    anew.put("model", "one main a.gguf", {"commit": "1" * 40})
+    assert known.update(anew) == []
+    assert sorted(known.update(anew, whole=True)) == [
+        "model two main b.gguf: commit 111111111111 -> none",
+        "web_ui b100: sha256 none -> none",
+    ]
+    known.save()
+    assert Lock(path).names("model") == ["one main a.gguf"]
+    assert Lock(path).update(anew, whole=True) == []

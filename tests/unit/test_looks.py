@@ -76,9 +76,11 @@ def test_a_model_may_be_a_link_and_need_not_be_there(tmp_path: Path) -> None:
     assert (absent.file, absent.is_gguf) == (None, False)
 
 
-def test_half_a_download_is_seen_by_its_size(tmp_path: Path) -> None:
+def test_half_a_download_and_a_wrong_one_are_seen_by_their_size(tmp_path: Path) -> None:
     (tmp_path / "some.gguf.part").write_bytes(b"12345")
-    assert model(tmp_path / "some.gguf").part_size == 5
+    (tmp_path / "some.gguf.bad").write_bytes(b"123")
+    seen = model(tmp_path / "some.gguf")
+    assert (seen.part_size, seen.bad_size) == (5, 3)
 
 
 def test_a_home_is_the_hosts_own(home: Path) -> None:

@@ -98,6 +98,17 @@ def test_what_other_models_hold_is_told_where_there_is_no_room() -> None:
     assert told.endswith("1.1 GB to spare. Models that are there hold 12.0 GB, and the one that serves must stay")
 
 
+def test_a_file_that_came_wrong_is_neither_in_the_way_nor_a_model_that_stays() -> None:
+    folder = {"folder": hosts.PIN.folder, "size": 12_000_000_000, "mtime_ns": 1}
+    wrong = {**hosts.ABSENT, "stored": [folder], "bad_size": 12_000_000_000}
+    decide_ = partial(preflight, HUB)
+    resting(decide_, hosts.converged(HUB, model=wrong, machine=hosts.machine(free=1 << 30)))
+    told = refusal(decide_, hosts.converged(HUB, model=wrong, machine=hosts.machine(free=(1 << 30) - 1)))
+    assert told.endswith(
+        "has 13.1 GB free, with the file that came wrong; it takes 12.0 GB for the model, and 1.1 GB to spare"
+    )
+
+
 def raising(error: Exception) -> Callable[..., Wishes]:
     def informed(*_: object) -> Wishes:
         raise error

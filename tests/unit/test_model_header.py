@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import struct
 import subprocess
 import sys
@@ -165,6 +167,26 @@ def test_a_gated_repository_is_told_before_it_is_downloaded(hub: Hub, monkeypatc
     assert hub.counters()["cdn"]["authorization"] == {}
 
 
+def test_a_netrc_is_neither_sent_nor_put_in_the_place_of_the_token(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password mine\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    monkeypatch.setattr("huggingface_hub.get_token", lambda: TOKEN)
+    assert read(hub, SMALL, repo="lab/locked", hub_token_for=hub.url) == KNOWN
+    counters = hub.counters()
+    assert set(counters["hub"]["authorization"]) == {f"Bearer {TOKEN}"}
+    assert counters["cdn"]["authorization"] == {}
+
+
+def test_no_library_logs_an_address_whatever_is_logged(hub: Hub, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    read(hub, SMALL)
+    assert len(ranges(hub)) == 1
+    assert [record.getMessage() for record in caplog.records if "Key-Pair-Id" in record.getMessage()] == []
+    assert not [record for record in caplog.records if record.name.partition(".")[0] in ("urllib3", "httpx2")]
+
+
 def test_without_a_network_the_header_is_not_known_and_no_obstacle(hub: Hub) -> None:
     model = wanted(hub, SMALL)
     known = pinned(hub, model)
@@ -218,6 +240,30 @@ def test_a_header_that_llama_cpp_would_not_read_is_told(tmp_path: Path, at: int,
     data[at : at + len(patch)] = patch
     with pytest.raises(NoModel, match=sentence):
         gguf_header.parsed(bytes(data), len(data))
+
+
+def test_lists_of_lists_are_no_header_however_deep() -> None:
+    """llama.cpp refuses a list in a list (ggml/src/gguf.cpp); whoever follows them all runs out of stack."""
+    deep = struct.pack("<IQ", 9, 1) * 50_000
+    data = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 1) + b"a" + struct.pack("<I", 9) + deep
+    with pytest.raises(NoModel, match="has a list of the type 9 in its header, which llama"):
+        gguf_header.parsed(data, len(data))
+
+
+def test_a_header_without_a_tensor_needs_no_room_behind_it(tmp_path: Path) -> None:
+    data = b"GGUF" + struct.pack("<IQQ", 3, 0, 0)
+    assert (len(data) % 32, gguf_header.parsed(data, len(data)).data) == (24, 0)
+
+
+def test_a_machine_without_room_for_a_header_cannot_read_it(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("roles.model.gguf_header.tempfile.NamedTemporaryFile", full)
+    with pytest.raises(
+        header.CannotRead, match=r"the header of small-F32.gguf cannot be read on this machine: .*space"
+    ):
+        read(hub, SMALL)
 
 
 def test_a_quantization_that_is_newer_than_the_gguf_package_is_no_obstacle(tmp_path: Path) -> None:

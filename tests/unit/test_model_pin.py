@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from roles.lock import Lock, LockError
 from roles.model import hub as the_hub
 from roles.model import pin
 from roles.model.hub import CannotPin
+from roles.model.transfer_program import wait_asked
 from roles.wishes import ModelPin
 from tests.lab.hub import STRANGER, TOKEN, Hub
 from tests.lab.hub.repo import Repo
@@ -109,6 +112,27 @@ def test_the_url_of_a_file_is_the_hub_clients_own(path: str) -> None:
     assert pin.url(wanted, "c" * 40, path) == hf_hub_url(MODEL, path, revision="c" * 40)
 
 
+@pytest.mark.parametrize(
+    ("data", "url"),
+    [
+        (
+            {"model_url": "http://h.example:8/é à/modèle.gguf?k=ü&a=%20b", "model_sha256": "d" * 64},
+            "http://h.example:8/%C3%A9%20%C3%A0/mod%C3%A8le.gguf?k=%C3%BC&a=%20b",
+        ),
+        (
+            {"model_url": "https://modèle.example:8/a.gguf", "model_sha256": "d" * 64},
+            "https://xn--modle-6ra.example:8/a.gguf",
+        ),
+        (
+            {"model_repo": "a/b", "model_file": "c.gguf", "hub_endpoint": "https://h.example/miroir/é"},
+            "https://h.example/miroir/%C3%A9/a/b/resolve/" + "c" * 40 + "/c.gguf",
+        ),
+    ],
+)
+def test_an_address_beyond_ascii_is_written_as_every_client_takes_it(data: dict[str, Any], url: str) -> None:
+    assert pin.url(settings.Model(**data), "c" * 40, "c.gguf") == url
+
+
 def test_a_renamed_repository_is_found_under_its_old_name(hub: Hub, lock: Lock) -> None:
     assert resolve(hub, lock, model_repo="lab/old").sha256 == resolve(hub, lock).sha256
 
@@ -158,6 +182,47 @@ def test_too_many_requests_are_waited_for_and_shown(hub: Hub, lock: Lock) -> Non
     hub.fault("status", status=429, retry_after="4000", times=None)
     told = refused(hub, Lock(lock.path))
     assert told.startswith(f"{hub.url} has answered too many requests from here (429); try again later")
+
+
+@pytest.mark.parametrize(
+    ("fault", "seconds"),
+    [
+        ({"rate_limit": '"resolvers";r=0;t=1'}, 2),
+        ({"retry_after": "Mon, 01 Jan 2001 00:00:00 GMT"}, 0),
+        ({"retry_after": "\xb2"}, 0),
+    ],
+)
+def test_a_rate_limit_is_waited_for_however_it_is_told(
+    hub: Hub, lock: Lock, fault: dict[str, str], seconds: int
+) -> None:
+    hub.fault("status", status=429, **fault)
+    assert resolve(hub, lock).size == SIZE
+    assert list(TOLD) == [f"the Hub is asked again in {seconds} s: it answered 429"]
+
+
+def test_the_time_that_is_asked_for_is_understood() -> None:
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
+    assert wait_asked({"retry-after": soon, "ratelimit": '"api";r=0;t=3'}) in range(88, 92)
+    assert wait_asked({"ratelimit": '"resolvers";r=0;t=120'}) == 121
+    assert wait_asked({"retry-after": "soon", "ratelimit": "none"}) == 0
+    assert the_hub.LONGEST > 301, "the Hub's windows are of 300 s"
+
+
+def test_a_web_page_in_the_place_of_a_file_tells_no_size(hub: Hub, lock: Lock) -> None:
+    hub.fault("portal")
+    assert refused(hub, lock, **anywhere(hub)).startswith(f"127.0.0.1 sends a web page and not {WEIGHTS}; is there a")
+    hub.fault("portal", content_type="application/octet-stream")
+    assert refused(hub, lock, **anywhere(hub)) == f"{WEIGHTS} at 127.0.0.1 is not a GGUF: it does not begin like one"
+
+
+def test_a_netrc_goes_to_nobody(hub: Hub, lock: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "netrc").write_text("default login me password mine\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    resolve(hub, lock)
+    resolve(hub, lock, **anywhere(hub))
+    counters = hub.counters()
+    assert (counters["hub"]["authorization"], counters["cdn"]["authorization"]) == ({}, {})
+    assert len(counters["log"]) > 2
 
 
 def test_a_server_in_trouble_is_asked_again_a_few_times(hub: Hub, lock: Lock) -> None:

@@ -43,6 +43,7 @@ RIGHT_SIZE: dict[str, Any] = {
     "file": {"kind": "file", "mode": 0o644, "uid": 1000, "size": SIZE, "mtime_ns": 7},
     "sidecar": None,
 }
+WRONG = [{"folder": hosts.PIN.folder, "size": SIZE, "mtime_ns": 1}]
 NOT_BUILT: dict[str, Any] = {"llama_cpp": {"releases": {}}}
 
 
@@ -53,6 +54,7 @@ NOT_BUILT: dict[str, Any] = {"llama_cpp": {"releases": {}}}
         ({}, {"model": hosts.ABSENT}, SIZE + MARGIN),
         ({}, {"model": {**hosts.ABSENT, "part_size": SIZE - 5}}, 5 + MARGIN),
         ({}, {"model": {**hosts.ABSENT, "part_size": SIZE + 5}}, 0),
+        ({}, {"model": {**hosts.ABSENT, "bad_size": SIZE, "stored": WRONG}}, MARGIN),
         ({}, {"model": RIGHT_SIZE}, 0),
         ({}, {"model": {**RIGHT_SIZE, "part_size": 5}}, 0),
         ({}, {"model": {"file": {**RIGHT_SIZE["file"], "size": 5}}}, SIZE + MARGIN),

@@ -52,6 +52,8 @@ def test_what_names_no_model_is_refused(data: dict[str, Any], sentence: str) -> 
         "https://[secret/a.gguf",
         "https://host.test/a%2Fsecret.gguf",
         "https://host.test/secret-00001-of-00002.gguf",
+        "https://host.test/secret%00.gguf",
+        "https://secret..test/a.gguf",
     ],
 )
 def test_a_url_that_will_not_do_is_refused_without_being_shown(url: str) -> None:

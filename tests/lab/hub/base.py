@@ -147,12 +147,13 @@ class Handler(BaseHTTPRequestHandler):
             self._begin(status=0)
             self.close_connection = True
             return True
-        if self.fault("portal"):
-            self.reply(200, PORTAL, {"Content-Type": "text/html"})
+        if fault := self.fault("portal"):
+            self.reply(200, PORTAL, {"Content-Type": fault.content_type})
             return True
         if fault := self.fault("status"):
-            headers = {} if fault.retry_after is None else {"Retry-After": fault.retry_after}
-            self.reply(fault.status, b"a fault on demand\n", headers)
+            headers = {"Retry-After": fault.retry_after, "RateLimit": fault.rate_limit}
+            told = {name: value for name, value in headers.items() if value is not None}
+            self.reply(fault.status, b"a fault on demand\n", told)
             return True
         return False
 
@@ -205,7 +206,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
-        self.send_header("Content-Length", str(stop - start))
+        if any(fault.endless for fault in self.faults):
+            self.send_header("Connection", "close")  # which ends the body too
+        else:
+            self.send_header("Content-Length", str(stop - start))
         self.end_headers()
         if self.command == "HEAD":
             return

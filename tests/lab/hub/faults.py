@@ -23,8 +23,8 @@ class Fault:
     """One thing to do wrong, to the requests that match.
 
     kind      what happens, with the fields that it reads:
-      status    answer `status`, with `Retry-After: retry_after` when that is set
-      portal    answer 200 with the login page of a captive portal
+      status    answer `status`, with `Retry-After: retry_after` and `RateLimit: rate_limit` where they are set
+      portal    answer 200 with the login page of a captive portal, called `content_type`; `endless`: without a length
       hangup    close the connection without an answer
       drop      close the connection after `at` bytes of the body
       slow      send `rate` bytes a second
@@ -50,6 +50,9 @@ class Fault:
     times: int | None = 1
     status: int = 500
     retry_after: str | None = None
+    rate_limit: str | None = None
+    content_type: str = "text/html"
+    endless: bool = False
     at: int = 0
     rate: int = 1 << 20
     seconds: float = 0.0
