@@ -17,7 +17,7 @@ from roles.model.hub import Tell
 from roles.observation import Observation
 from roles.operation import Decision, Step, converge
 from roles.overview import record, start
-from roles.overview.forecast import forecast, naming
+from roles.overview.forecast import forecast
 from roles.overview.preflight import needs_root, preflight, verdict
 from roles.overview.summary import summary
 from roles.service.observe import SERVICE
