@@ -45,7 +45,7 @@ lint: setup
 	$(BIN)/shellcheck --shell=sh --exclude=$(NOT_HERE) roles/*.sh roles/*/*.sh tests/gpu/*.sh
 
 check: lint
-	$(BIN)/pytest tests/unit tests/plan
+	$(BIN)/pytest -n 4 --dist loadfile tests/unit tests/plan
 
 test: lint
 	$(BIN)/pytest

@@ -15,14 +15,7 @@ from roles.observation import Observation
 from roles.operation import Decision
 from roles.packages import decide as packages
 from roles.service import decide as service
-from roles.service.observe import SERVICE
 from roles.wishes import Wishes
-
-
-def naming(seen: Observation) -> list[str]:
-    """The texts in which a model may be named: the unit, the one that would come back, and the user's own."""
-    service = seen[SERVICE]
-    return [service.unit or "", service.last_good or "", *service.naming]
 
 
 def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]:
