@@ -181,6 +181,13 @@ def judge(base: str, unit: str) -> None:
         end(sentence + " (log: " + base + ".log)")
 
 
+def tell(title: str, base: str) -> None:
+    """What a job that ended well wants people to know: lines of its log that say so."""
+    for line in tail(base + ".log", 1 << 16).splitlines():
+        if line.startswith("note: "):
+            print(title + ": " + line[6:])
+
+
 def main() -> None:
     job = json.loads(sys.argv[1])
     os.environ.setdefault("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")
@@ -201,6 +208,7 @@ def main() -> None:
         if not runs(unit):
             unlink(secret_of(unit))  # killed before it had read it
     judge(base, unit)
+    tell(job["title"], base)
 
 
 try:

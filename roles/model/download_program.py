@@ -122,8 +122,9 @@ def main() -> None:
             say("verifying " + one["name"])
             if hashed(one["path"]).hexdigest() == one["sha256"]:
                 remember(one["path"], one, job)
+                say("note: every byte of " + one["name"] + " is as pinned")
                 continue
-            say(one["name"] + " is damaged; it is downloaded anew")
+            say("note: " + one["name"] + " was damaged, and is downloaded anew")
         get(one, job, secret)
 
 

@@ -172,14 +172,14 @@ def test_a_file_that_is_known_is_not_read_again_and_one_that_was_touched_is(host
     assert host.run()[0] == 0
     assert host.run() == (0, [])
     os.utime(host.path())
-    assert host.run() == (0, [f"verifying {WEIGHTS}"])
+    assert host.run() == (0, [f"verifying {WEIGHTS}", f"note: every byte of {WEIGHTS} is as pinned"])
     assert host.run() == (0, [])
     assert host.sent() == SIZE
 
 
 def test_asked_to_verify_it_reads_everything_and_repairs_what_is_damaged(host: Host) -> None:
     host.run()
-    assert host.run(again=True) == (0, [f"verifying {WEIGHTS}"])
+    assert host.run(again=True) == (0, [f"verifying {WEIGHTS}", f"note: every byte of {WEIGHTS} is as pinned"])
     before = host.path().stat()
     with host.path().open("r+b") as file:
         file.seek(1_000_000)
@@ -187,7 +187,7 @@ def test_asked_to_verify_it_reads_everything_and_repairs_what_is_damaged(host: H
     os.utime(host.path(), ns=(before.st_atime_ns, before.st_mtime_ns))
     assert host.run() == (0, []), "its size and time are as before"
     code, lines = host.run(again=True)
-    assert (code, lines[:2]) == (0, [f"verifying {WEIGHTS}", f"{WEIGHTS} is damaged; it is downloaded anew"])
+    assert (code, lines[:2]) == (0, [f"verifying {WEIGHTS}", f"note: {WEIGHTS} was damaged, and is downloaded anew"])
     good(host)
 
 

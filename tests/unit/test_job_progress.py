@@ -171,6 +171,14 @@ def test_a_job_that_ended_well_is_not_judged(tmp_path: Path, capsys: pytest.Capt
     assert capsys.readouterr().err == ""
 
 
+def test_a_job_that_ended_well_tells_what_people_should_know(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "build.log").write_text("verifying\nnote: every byte is as pinned\nnot a note: x\n")
+    PROGRAM.tell("some.gguf", str(tmp_path / "build"))
+    assert capsys.readouterr().out == "some.gguf: every byte is as pinned\n"
+
+
 @pytest.mark.parametrize(
     ("amount", "text"), [(0, "0 B"), (999, "999 B"), (1500, "2 kB"), (37_300_000, "37 MB"), (1.5e9, "1.5 GB")]
 )
