@@ -15,11 +15,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.lab import services
+from benchmarks.host import bench_host
 from tests.lab.accounting import Processes, accounted
-from tests.lab.common import the_lab
 from tests.lab.deploying import deploy, target, write_inventory
-from tests.lab.host import LabHost, boot, down
+from tests.lab.host import LabHost
 
 BUILDS = {"b1000, from nothing": "b1000", "b1001, one line later": "b1001"}
 OWN_CACHE = "mkdir -p ~/.config/ccache && echo 'cache_dir = /home/dev/bench-ccache' >~/.config/ccache/ccache.conf"
@@ -27,16 +26,9 @@ OWN_CACHE = "mkdir -p ~/.config/ccache && echo 'cache_dir = /home/dev/bench-ccac
 
 def main() -> int:
     """Print one table; exit status 1 when an update is less than 5 times cheaper."""
-    lab = the_lab()
-    host = boot("bench", lab=lab)
-    services.start_upstream(lab)
-    services.start_hub(lab)
-    try:
+    with bench_host() as host, tempfile.TemporaryDirectory() as folder:
         host.sh(OWN_CACHE, user="dev")
-        with tempfile.TemporaryDirectory() as folder:
-            figures = {name: build(host, Path(folder), ref) for name, ref in BUILDS.items()}
-    finally:
-        down()
+        figures = {name: build(host, Path(folder), ref) for name, ref in BUILDS.items()}
     cold, update = (ran.compiler_seconds for ran, _ in figures.values())
     table = Table(title="compilers and linkers, as the role builds llama.cpp for the CPU and RPC")
     for column in ("release", "CPU s", "compilations", "wall s"):

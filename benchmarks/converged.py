@@ -16,15 +16,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.host import bench_host
 from roles import settings
 from roles.lock import Lock
 from roles.observation import program
 from roles.overview import FRAGMENTS
 from roles.overview.start import resolved
-from tests.lab import services
-from tests.lab.common import the_lab
 from tests.lab.deploying import Run, deploy, start, target, write_inventory
-from tests.lab.host import LabHost, boot, down
+from tests.lab.host import LabHost
 from tests.lab.inventory import entry
 
 ROUNDS = 10
@@ -33,20 +32,13 @@ MODES = {"-y": ["-y"], "--dry": ["--dry"], "confirm": [], "-y --json": ["-y", "-
 
 def main() -> int:
     """Print one table."""
-    lab = the_lab()
-    host = boot("bench", lab=lab)
-    services.start_upstream(lab)
-    services.start_hub(lab)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            inventory = write_inventory(Path(folder), [target("bench")])
-            first = deploy(lab, inventory, "-y", seconds=2400)
-            if first.code:
-                print(first.text, file=sys.stderr)
-                return 1
-            show(probe(host, inventory), runs(host, inventory))
-    finally:
-        down()
+    with bench_host() as host, tempfile.TemporaryDirectory() as folder:
+        inventory = write_inventory(Path(folder), [target("bench")])
+        first = deploy(host.lab, inventory, "-y", seconds=2400)
+        if first.code:
+            print(first.text, file=sys.stderr)
+            return 1
+        show(probe(host, inventory), runs(host, inventory))
     return 0
 
 

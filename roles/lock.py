@@ -20,6 +20,10 @@ HEADER = "# Written by Paddock: what each ref and file was resolved to. `make up
 T = TypeVar("T")
 
 
+class CannotPin(Exception):
+    """A ref or a file could not be resolved; the text says why and what to do."""
+
+
 class LockError(Exception):
     """The lock file cannot be used; the text says why."""
 

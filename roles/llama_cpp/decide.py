@@ -34,6 +34,7 @@ BUILD = "".join((HERE / f"{name}.sh").read_text("utf-8") for name in ("source", 
 TOOLKIT = (HERE / "toolkit.sh").read_text("utf-8")
 COLLECT = (HERE / "collect.sh").read_text("utf-8")
 TINY_MODEL = HERE / "acceptance.gguf.gz"
+ACCEPTANCE = base64.b64encode(TINY_MODEL.read_bytes()).decode()
 
 
 def variables(**values: str) -> str:
@@ -130,7 +131,7 @@ def _given(wishes: Wishes, release: Release, observation: Observation) -> str:
         type_k=service.cache_type_k,
         type_v=service.cache_type_v,
         flash=service.flash_attention,
-        model=base64.b64encode(TINY_MODEL.read_bytes()).decode(),
+        model=ACCEPTANCE,
         nvcc=release.argument("CMAKE_CUDA_COMPILER"),
         cuda_root=release.argument("CUDAToolkit_ROOT"),
         host_compiler=release.argument("CMAKE_CUDA_HOST_COMPILER"),

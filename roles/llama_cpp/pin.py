@@ -9,15 +9,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from roles.lock import Lock
+from roles.lock import CannotPin, Lock
 from roles.settings import LlamaCpp
 
 SECONDS = 60
 Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
-
-
-class CannotPin(Exception):
-    """The ref could not be resolved; the text says why and what to do."""
 
 
 def commit(wanted: LlamaCpp, lock: Lock) -> str:

@@ -7,12 +7,10 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from roles.llama_cpp.pin import CannotPin
-from roles.lock import Lock
+from roles.lock import CannotPin, Lock
 from roles.settings import Settings
 from roles.wishes import Patch, UiPin
 
-SECONDS = 30
 # Where llama.cpp's own build takes its ready-made page from (scripts/ui-assets.cmake).
 PAGES = "buckets/ggml-org/llama-ui/resolve"
 
@@ -55,20 +53,26 @@ def page(wanted: Settings, lock: Lock) -> UiPin | None:
 
 
 def _digest(url: str) -> str | None:
-    import requests  # here, as most runs have it in the lock and need not wait for the import
+    # Here, and not above: most runs have it in the lock, and need not wait for the import.
+    import requests
+
+    from roles import fetch
 
     try:
-        answer = requests.get(url, timeout=SECONDS)
+        with fetch.get(url, {}) as answer:
+            status, text = answer.status_code, answer.text
     except requests.RequestException as error:
-        raise CannotPin(
-            f"the page of llama.cpp's server cannot be had from {url}: {type(error).__name__}; try again, or set"
-            " web_ui='off'"
-        ) from None
-    if answer.status_code in (401, 404):  # what the Hub says of what it does not have
+        if error.response is None:
+            raise CannotPin(
+                f"the page of llama.cpp's server cannot be had from {url}: {type(error).__name__}; try again, or set"
+                " web_ui='off'"
+            ) from None
+        status, text = error.response.status_code, ""
+    if status in (401, 404):  # what the Hub says of what it does not have
         return None
-    digest = re.match(r"[0-9a-f]{64}\b", answer.text) if answer.ok else None
+    digest = re.match(r"[0-9a-f]{64}\b", text)
     if digest is None:
-        raise CannotPin(f"{url} answered {answer.status_code} without a sha256; try again, or set web_ui='off'")
+        raise CannotPin(f"{url} answered {status} without a sha256; try again, or set web_ui='off'")
     return digest[0]
 
 

@@ -13,8 +13,7 @@ import tempfile
 
 from pydantic import BaseModel, ValidationError
 
-from roles.llama_cpp.pin import CannotPin
-from roles.lock import Lock
+from roles.lock import CannotPin, Lock
 from roles.settings import LlamaCpp
 from roles.wishes import ToolkitPin, Wheel
 

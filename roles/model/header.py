@@ -8,10 +8,11 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from roles.lock import CannotPin
 from roles.model import gguf_header, hub
 from roles.model.decide import holds
 from roles.model.gguf_header import Cut, Header, NoModel, Unknown
-from roles.model.hub import CannotPin, Tell
+from roles.model.hub import Tell
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.settings import Model
@@ -93,7 +94,7 @@ def _fetch(file: PinnedFile, data: bytes, size: int, wanted: Model, token: str |
     """The first `size` bytes, of which `data` are there already."""
     from requests import RequestException
 
-    from roles.model import fetch
+    from roles import fetch
 
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     got = bytearray(data)  # outlives a connection that breaks off

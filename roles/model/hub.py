@@ -23,10 +23,6 @@ T = TypeVar("T")
 Tell = Callable[[str], None]
 
 
-class CannotPin(Exception):
-    """The model could not be resolved; the text says why and what to do."""
-
-
 def token(wanted: Model) -> str | None:
     """The Hub client's own token (HF_TOKEN, or what `hf auth login` stored): for the Hub's own host, and for the one
     that the inventory names. Never for a model_url."""

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
-from roles.model.hub import CannotPin
+from roles.lock import CannotPin
 from roles.settings import SHARD
 
 

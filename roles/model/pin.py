@@ -8,13 +8,11 @@ from urllib.parse import quote, unquote, urlsplit
 
 from pydantic import BaseModel, Field
 
-from roles.lock import Lock
+from roles.lock import CannotPin, Lock
 from roles.model import hub, names
-from roles.model.hub import CannotPin, Tell
+from roles.model.hub import Tell
 from roles.settings import Model
 from roles.wishes import ModelPin, PinnedFile
-
-__all__ = ["CannotPin", "locked", "model"]
 
 
 class ResolvedFile(BaseModel):
@@ -127,7 +125,7 @@ def _near(api: Any, repo: str, revision: str) -> str:
 def _anywhere(wanted: Model, tell: Tell) -> Resolved:
     from requests import RequestException
 
-    from roles.model import fetch
+    from roles import fetch
 
     at = url(wanted, "", "")
     host, name = urlsplit(at).hostname, unquote(urlsplit(at).path).rsplit("/", 1)[-1]

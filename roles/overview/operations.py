@@ -12,7 +12,8 @@ from pyinfra.api.command import PyinfraCommand
 
 from roles import claim, observation, plan, remote, trouble
 from roles.host import HOST
-from roles.model import collect, header, hub
+from roles.lock import CannotPin
+from roles.model import collect, header
 from roles.model.hub import Tell
 from roles.observation import Observation
 from roles.operation import Decision, Step, converge
@@ -73,7 +74,7 @@ def ahead(wishes: Wishes, seen: Observation, has_password: bool, tell: Tell) -> 
     note = ""
     try:
         wishes = header.informed(wishes, seen, tell)
-    except hub.CannotPin as error:
+    except CannotPin as error:
         return Decision(seen, refusal=str(error))
     except header.CannotRead as error:
         note = f"the model is not known before it is downloaded: {error}"

@@ -8,9 +8,7 @@ from pyinfra import logger
 from pyinfra.api import State
 
 from roles import observation, settings, trouble
-from roles.llama_cpp.pin import CannotPin as CannotPinSource
-from roles.lock import Lock, LockError
-from roles.model.pin import CannotPin as CannotPinModel
+from roles.lock import CannotPin, Lock, LockError
 from roles.overview import start
 
 _updated: list[State] = []
@@ -33,7 +31,7 @@ def update_pins() -> None:
     for each in filter(state.is_host_in_limit, state.inventory):
         try:
             start.resolved(settings.of(start.data_of(each)), anew)
-        except (CannotPinSource, CannotPinModel, LockError) as error:
+        except (CannotPin, LockError) as error:
             trouble.failed(each, str(error))
             state.failed_hosts.add(each)
             state.active_hosts.discard(each)

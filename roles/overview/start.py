@@ -47,7 +47,7 @@ def begin() -> Wishes | None:
     try:
         with _resolving:
             wishes = resolved(settings.of(data_of(host)), the_lock(state))
-    except (llama_cpp_pin.CannotPin, model_pin.CannotPin, lock.LockError) as error:
+    except (lock.CannotPin, lock.LockError) as error:
         trouble.failed(host, str(error))
         state.failed_hosts.add(host)
         state.active_hosts.discard(host)

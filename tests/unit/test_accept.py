@@ -6,12 +6,11 @@ release that answers for real is in the lab tests.
 
 from __future__ import annotations
 
-import base64
 from pathlib import Path
 
 import pytest
 
-from roles.llama_cpp.decide import HERE, TINY_MODEL, variables
+from roles.llama_cpp.decide import ACCEPTANCE, HERE, TINY_MODEL, variables
 from roles.remote import Script
 from tests.unit import local
 from tests.unit.tiny_model import packed
@@ -167,8 +166,7 @@ def test_a_server_that_dies_at_its_start_is_told_at_once_and_with_the_reason(
 ) -> None:
     local.tool(tmp_path / "bin", "llama-server", f"{does}\n")
     (tmp_path / "flags.txt").write_text("-fit\n")
-    model = base64.b64encode(TINY_MODEL.read_bytes()).decode()
-    values = {"model": model, "type_k": "f16", "type_v": "f16", "flash": "auto", "where": ""}
+    values = {"model": ACCEPTANCE, "type_k": "f16", "type_v": "f16", "flash": "auto", "where": ""}
     code, _, sentence = call(tmp_path, "accept", "place=$draft/place device=; mkdir $place; answers", **values)
     assert code == 1
     assert sentence.startswith(f"the new llama-server {told}")

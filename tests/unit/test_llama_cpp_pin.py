@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from roles.llama_cpp import pin
-from roles.lock import Lock
+from roles.lock import CannotPin, Lock
 from tests.unit import hosts
 
 NOWHERE = "file:///nonexistent/llama.cpp"
@@ -87,7 +87,7 @@ def test_a_tag_goes_before_a_branch_of_the_same_name(repo: Repo, lock: Lock) -> 
 def test_the_end_of_a_name_is_not_the_name(repo: Repo, lock: Lock) -> None:
     repo.commit()
     repo.git("branch", "feature/fast")
-    with pytest.raises(pin.CannotPin, match="llama_ref='fast' is neither a tag nor a branch"):
+    with pytest.raises(CannotPin, match="llama_ref='fast' is neither a tag nor a branch"):
         resolve(lock, "fast", repo.url)
 
 
@@ -100,13 +100,13 @@ def test_a_full_commit_asks_nobody_and_needs_no_lock(lock: Lock) -> None:
 def test_what_is_neither_tag_nor_branch_is_told(repo: Repo, lock: Lock, ref: str) -> None:
     repo.commit()
     repo.git("tag", "b12464")
-    with pytest.raises(pin.CannotPin, match=r"is neither a tag nor a branch of .* a commit needs all 40 digits"):
+    with pytest.raises(CannotPin, match=r"is neither a tag nor a branch of .* a commit needs all 40 digits"):
         resolve(lock, ref, repo.url)
     assert not lock.changed
 
 
 def test_a_repository_that_is_not_there_is_told_with_gits_reason(lock: Lock) -> None:
-    with pytest.raises(pin.CannotPin, match=r"llama_repo='file:///nonexistent/llama\.cpp' cannot be read") as caught:
+    with pytest.raises(CannotPin, match=r"llama_repo='file:///nonexistent/llama\.cpp' cannot be read") as caught:
         resolve(lock, "master")
     assert "does not appear to be a git repository" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -139,7 +139,7 @@ def test_another_repository_is_another_entry(repo: Repo, lock: Lock, tmp_path: P
 
 def test_a_machine_without_git_is_told(lock: Lock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(pin.CannotPin, match="git is not installed on this machine"):
+    with pytest.raises(CannotPin, match="git is not installed on this machine"):
         resolve(lock, "master")
 
 
@@ -151,5 +151,5 @@ def test_a_repository_that_does_not_answer_is_given_up(
     silent.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr(pin, "SECONDS", 0.2)
-    with pytest.raises(pin.CannotPin, match=r"did not answer within 0\.2 s"):
+    with pytest.raises(CannotPin, match=r"did not answer within 0\.2 s"):
         resolve(lock, "master")

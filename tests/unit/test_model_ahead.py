@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from roles.lock import CannotPin
 from roles.model import decide, header
 from roles.model.collect import REMOVE
-from roles.model.hub import CannotPin
 from roles.observation import Observation
 from roles.overview import operations, preflight
 from roles.wishes import Anatomy, Wishes

@@ -15,11 +15,10 @@ from typing import Any
 import pytest
 
 from roles import settings
-from roles.lock import Lock
+from roles.lock import CannotPin, Lock
 from roles.model import gguf_header, header, pin
 from roles.model import hub as the_hub
 from roles.model.gguf_header import Cut, NoModel
-from roles.model.hub import CannotPin
 from roles.wishes import Anatomy, ModelPin
 from tests.lab import small_gguf
 from tests.lab.hub import STRANGER, TOKEN, Hub

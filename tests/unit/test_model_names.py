@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from roles.lock import CannotPin
 from roles.model import names
-from roles.model.hub import CannotPin
 
 FILES = [
     "README.md",

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import requests
 from huggingface_hub import hf_hub_url
-from huggingface_hub.errors import LocalEntryNotFoundError
 
 from roles import settings
 from roles.lock import Lock, LockError
 from roles.model import hub as the_hub
 from roles.model import pin
-from roles.model.hub import CannotPin
-from roles.model.transfer_program import wait_asked
-from roles.wishes import ModelPin
 from tests.lab.hub import STRANGER, TOKEN, Hub
 from tests.lab.hub.repo import Repo
 from tests.lab.hub.sample import MODEL, NESTED, SIZE, WEIGHTS, sample_hub
 from tests.lab.small_gguf import shards
+from tests.unit.pinning import TOLD, anywhere, refused, resolve, with_token
 
 
 @pytest.fixture(scope="module")
@@ -49,31 +43,6 @@ def hub(running: Hub, monkeypatch: pytest.MonkeyPatch) -> Hub:
 @pytest.fixture
 def lock(tmp_path: Path) -> Lock:
     return Lock(tmp_path / "inventory.lock.yml")
-
-
-TOLD: list[str] = []
-
-
-def resolve(hub: Hub, lock: Lock, **data: Any) -> ModelPin:
-    TOLD.clear()
-    wanted = {"model_repo": MODEL, "model_file": WEIGHTS, "hub_endpoint": hub.url, **data}
-    wanted = {name: value for name, value in wanted.items() if value is not None}
-    found = pin.model(settings.Model(**wanted), lock, TOLD.append)
-    assert found is not None
-    return found
-
-
-def refused(hub: Hub, lock: Lock, **data: Any) -> str:
-    with pytest.raises(CannotPin) as told:
-        resolve(hub, lock, **data)
-    assert "\n" not in str(told.value)
-    return str(told.value)
-
-
-def with_token(monkeypatch: pytest.MonkeyPatch, hub: Hub, token: str) -> dict[str, str]:
-    """The token at hand, and the endpoint named for it."""
-    monkeypatch.setattr("huggingface_hub.get_token", lambda: token)
-    return {"hub_token_for": hub.url}
 
 
 def test_commit_size_and_sha256_of_a_file_go_into_the_lock_and_are_asked_for_once(hub: Hub, lock: Lock) -> None:
@@ -175,94 +144,11 @@ def test_a_token_is_used_where_its_hub_is_named_and_judged_there(
     assert "hf_expired" not in told
 
 
-def test_too_many_requests_are_waited_for_and_shown(hub: Hub, lock: Lock) -> None:
-    hub.fault("status", status=429, retry_after="1", times=2)
-    assert resolve(hub, lock).size == SIZE
-    assert TOLD == ["the Hub is asked again in 1 s: it answered 429"] * 2
-    hub.fault("status", status=429, retry_after="4000", times=None)
-    told = refused(hub, Lock(lock.path))
-    assert told.startswith(f"{hub.url} has answered too many requests from here (429); try again later")
-
-
-@pytest.mark.parametrize(
-    ("fault", "seconds"),
-    [
-        ({"rate_limit": '"resolvers";r=0;t=1'}, 2),
-        ({"retry_after": "Mon, 01 Jan 2001 00:00:00 GMT"}, 0),
-        ({"retry_after": "\xb2"}, 0),
-    ],
-)
-def test_a_rate_limit_is_waited_for_however_it_is_told(
-    hub: Hub, lock: Lock, fault: dict[str, str], seconds: int
-) -> None:
-    hub.fault("status", status=429, **fault)
-    assert resolve(hub, lock).size == SIZE
-    assert list(TOLD) == [f"the Hub is asked again in {seconds} s: it answered 429"]
-
-
-def test_the_time_that_is_asked_for_is_understood() -> None:
-    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
-    assert wait_asked({"retry-after": soon, "ratelimit": '"api";r=0;t=3'}) in range(88, 92)
-    assert wait_asked({"ratelimit": '"resolvers";r=0;t=120'}) == 121
-    assert wait_asked({"retry-after": "soon", "ratelimit": "none"}) == 0
-    assert the_hub.LONGEST > 301, "the Hub's windows are of 300 s"
-
-
 def test_a_web_page_in_the_place_of_a_file_tells_no_size(hub: Hub, lock: Lock) -> None:
     hub.fault("portal")
     assert refused(hub, lock, **anywhere(hub)).startswith(f"127.0.0.1 sends a web page and not {WEIGHTS}; is there a")
     hub.fault("portal", content_type="application/octet-stream")
     assert refused(hub, lock, **anywhere(hub)) == f"{WEIGHTS} at 127.0.0.1 is not a GGUF: it does not begin like one"
-
-
-def test_a_netrc_goes_to_nobody(hub: Hub, lock: Lock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "netrc").write_text("default login me password mine\n")
-    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    resolve(hub, lock)
-    resolve(hub, lock, **anywhere(hub))
-    counters = hub.counters()
-    assert (counters["hub"]["authorization"], counters["cdn"]["authorization"]) == ({}, {})
-    assert len(counters["log"]) > 2
-
-
-def test_a_server_in_trouble_is_asked_again_a_few_times(hub: Hub, lock: Lock) -> None:
-    hub.fault("status", status=503, times=2)
-    assert resolve(hub, lock).size == SIZE
-    hub.fault("hangup", times=1)
-    assert resolve(hub, Lock(lock.path)).size == SIZE
-    hub.fault("status", status=500, times=None)
-    assert refused(hub, Lock(lock.path)) == f"{hub.url} answered 500 3 times; try again later"
-
-
-@pytest.mark.parametrize(
-    ("endpoint", "sentence"),
-    [
-        ("http://127.0.0.1:1", "127.0.0.1 cannot be reached: it refuses the connection"),
-        ("http://no-such-host.invalid", "the name no-such-host.invalid cannot be resolved; look at hub_endpoint"),
-    ],
-)
-def test_a_hub_that_cannot_be_reached_is_told_by_its_name(hub: Hub, lock: Lock, endpoint: str, sentence: str) -> None:
-    assert refused(hub, lock, hub_endpoint=endpoint).startswith(sentence)
-
-
-def test_plain_http_behind_https_and_a_broken_proxy_are_told_apart(
-    hub: Hub, lock: Lock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url = {"model_repo": None, "model_file": None, "model_sha256": "d" * 64}
-    told = refused(hub, lock, **url, model_url=f"{hub.url.replace('http', 'https')}/a.gguf")
-    assert told.startswith("127.0.0.1 does not speak https there")
-    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
-    monkeypatch.setenv("NO_PROXY", "")
-    told = refused(hub, lock, **url, model_url="http://elsewhere.invalid/a.gguf")
-    assert told.startswith("the proxy on the way to elsewhere.invalid does not let this through")
-
-
-def anywhere(hub: Hub, name: str = WEIGHTS, query: str = "?key=secret") -> dict[str, Any]:
-    """The settings of a file that is not on the Hub; the Hub's server is any server here."""
-    commit = hub.repo(MODEL).branches["main"]
-    file = hub.repo(MODEL).commits[commit][name]
-    url = f"{hub.url}/{MODEL}/resolve/{commit}/{name.replace(' ', '%20')}{query}"
-    return {"model_repo": None, "model_file": None, "model_url": url, "model_sha256": file.sha256}
 
 
 def test_a_file_anywhere_is_pinned_by_its_sum_and_asked_for_its_size(hub: Hub, lock: Lock) -> None:
@@ -282,15 +168,6 @@ def test_the_query_of_a_url_may_be_a_secret_and_is_in_no_lock_and_no_sentence(hu
     hub.fault("status", status=404)
     told = refused(hub, Lock(lock.path.with_name("other.lock.yml")), **anywhere(hub))
     assert told == "127.0.0.1 answered 404 for model_url; look whether it still stands there"
-
-
-def test_the_truth_behind_the_clients_own_wrapping_is_told() -> None:
-    response = requests.Response()
-    response.status_code = 429
-    wrapped = LocalEntryNotFoundError("cannot find the requested files in the disk cache")
-    wrapped.__cause__ = requests.HTTPError(response=response)
-    wanted = settings.Model(model_repo=MODEL, model_file=WEIGHTS)
-    assert the_hub.sentence(wrapped, wanted, None).startswith("https://huggingface.co has answered too many requests")
 
 
 def test_a_broken_entry_of_the_lock_is_told(lock: Lock) -> None:

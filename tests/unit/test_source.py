@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from roles.llama_cpp import source, wheels
-from roles.llama_cpp.pin import CannotPin
-from roles.lock import Lock
+from roles.lock import CannotPin, Lock
 from roles.wishes import UiPin
 from tests.unit import hosts
 

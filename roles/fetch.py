@@ -10,7 +10,7 @@ from __future__ import annotations
 import requests
 from requests import PreparedRequest, Response
 
-from roles.model import hub
+SECONDS = 30  # without an answer
 
 
 class _Session(requests.Session):
@@ -30,7 +30,7 @@ def get(url: str, headers: dict[str, str]) -> Response:
     is no success."""
     headers = {"Accept-Encoding": "identity", **headers}
     with _Session() as session:
-        answer = session.get(url, headers=headers, auth=_as_it_is, timeout=hub.SECONDS, stream=True)
+        answer = session.get(url, headers=headers, auth=_as_it_is, timeout=SECONDS, stream=True)
     try:
         answer.raise_for_status()
     except requests.RequestException:
