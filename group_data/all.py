@@ -1,7 +1,7 @@
 """Every key with its default, its unit and its meaning. A host's own data goes first.
 
 pyinfra finds this file from the checkout, where it is run; the same defaults hold without it.
-Made from roles/settings/records.py: `make docs` writes it anew.
+Made from roles/settings/: `make docs` writes it anew.
 """
 
 # llama_cpp: Which llama.cpp is built, and how.
@@ -32,6 +32,14 @@ hub_endpoint = "https://huggingface.co"  # URL of the Hub or of a mirror
 hub_token_for = None  # a hub_endpoint that shall get the Hub's token too; else only the Hub's own host does
 download_rate_max = None  # bytes a second that a download may take
 download_time_max = "24h"  # a download that takes longer is stopped; what has come is kept
+
+# memory: What the model may take of each device's memory and of the RAM.
+
+vram_reserve_mib = "auto"  # VRAM left to the desktop, MiB; auto is by whether a display is attached
+vram_margin_mib = 256  # VRAM left free beside that, MiB
+vram_limit_mib = None  # VRAM that all of it may take of each device, MiB; None is what the device has
+ram_reserve = "2G"  # RAM left to everything else on the host
+memory_check = "refuse"  # what becomes of a plan that does not fit: refused, or said and done all the same
 
 # service: How llama-server runs. Names and values are llama.cpp's own.
 

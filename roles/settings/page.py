@@ -57,7 +57,7 @@ def group_data() -> str:
         '"""Every key with its default, its unit and its meaning. A host\'s own data goes first.',
         "",
         "pyinfra finds this file from the checkout, where it is run; the same defaults hold without it.",
-        "Made from roles/settings/records.py: `make docs` writes it anew.",
+        "Made from roles/settings/: `make docs` writes it anew.",
         '"""',
     ]
     for role, record in RECORDS.items():

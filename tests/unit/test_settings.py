@@ -203,6 +203,6 @@ def test_only_is_a_list_of_roles_or_their_names_with_commas(only: object) -> Non
     assert [role for role in settings.ROLES if wanted.runs(role)] == ["service", "benchmark"]
 
 
-@pytest.mark.parametrize("only", ["servce", ["service", "memory"], "service benchmark"])
+@pytest.mark.parametrize("only", ["servce", ["service", "memories"], "service benchmark"])
 def test_only_refuses_what_is_no_role_and_tells_the_roles(only: object) -> None:
     assert the_problem(only=only).endswith("the roles are " + ", ".join(settings.ROLES))
