@@ -20,7 +20,9 @@ class Share(Seen):
 
 class Plan(Seen):
     """A split of the model, and what it takes. `digest` is of everything that it was made from: release, model,
-    settings, cards. `offloaded` layers of `layers` are on a device, as llama.cpp counts them (its output layer too)."""
+    settings, cards. `offloaded` layers of `layers` are on a device, as llama.cpp counts them (its output layer too).
+    `state`: MiB of all contexts that do not grow with -c, which is recurrent state and the KV cache of sliding windows:
+    what llama-server copies into the RAM for each context checkpoint."""
 
     digest: str
     gpu_layers: int
@@ -29,3 +31,4 @@ class Plan(Seen):
     offloaded: int
     devices: tuple[Share, ...]
     host: Share
+    state: int = 0
