@@ -68,6 +68,8 @@ port = 8091  # port of the HTTP server
 api_key_file = None  # file on the host with an API key per line, mode 0600 and the host user's own
 service_memory_max = "auto"  # MemoryMax of the unit, a size or a share of the RAM; auto is 75%
 service_memory_swap_max = "0"  # MemorySwapMax of the unit
+service_autostart = True  # start the service at boot; False leaves starting it to you: systemctl --user start
+sleep_idle_seconds = None  # --sleep-idle-seconds: unload the model after so many idle seconds, until the next request
 memory_cap_required = True  # refuse a host on which the cap would not be enforced; 'warn' only says so
 
 # browser: Which browsers get the policy that keeps their local AI model away, and what else they are told.

@@ -58,6 +58,7 @@ def look_at_machine(ask: dict[str, Any]) -> dict[str, Any]:
         "oomd": (oomd or {}).get("out", "").strip() == "active",
         "secure_boot": boot.endswith("\x01") if boot is not None else None,
         "selinux": {"1": "enforcing", "0": "permissive"}.get((enforce or "").strip()),
+        "battery": any(name.startswith("BAT") for name in entries("/sys/class/power_supply")),
         "user_namespaces": bool((run([find_command("unshare") or "unshare", "-Ur", "true"]) or {}).get("rc") == 0),
         "places": {path: place(path) for path in ask["places"]},
     }
@@ -90,6 +91,7 @@ class MachineSeen(Seen):
     secure_boot: bool | None
     selinux: str | None
     user_namespaces: bool
+    battery: bool = False
     places: dict[str, Place]
 
 

@@ -64,12 +64,21 @@ gather() {
     LD_LIBRARY_PATH=${cuda_root:+$cuda_root/lib64:$cuda_root/lib} ldd "$draft"/bin/* "$draft"/lib/*.so* 2>/dev/null |
         awk '$3 ~ /\/lib(cudart|cublas|cublasLt|nvrtc|nvJitLink)[.]so/ { print $3 }' | sort -u |
         while IFS= read -r library; do cp -L "$library" "$draft/lib/"; done
-    # Forks and versions differ in their options, and the unit is written in this release's own.
+    # Forks and versions differ in their options, and the unit is written in this release's own; in the variables that
+    # stand for them too, of which it gets none. An option that can be said with no has a second one (common/arg.cpp).
     timeout 60 "$draft/bin/llama-server" --help >"$build/help" 2>&1 || true
     python3 -c '
 import re, sys
-lines = [re.split(r"  +(?=[^\s-])", line)[0] for line in sys.stdin if line.startswith("-")]
-print("\n".join(sorted({word for line in lines for word in re.findall(r"(?:^|[\s,])(--?[A-Za-z][\w-]*)", line)})))
+known, options = set(), []
+for line in sys.stdin:
+    if line.startswith("-"):
+        options = re.findall(r"(?:^|[\s,])(--?[A-Za-z][\w-]*)", re.split(r"  +(?=[^\s-])", line)[0])
+        known.update(options)
+    for name in re.findall(r"\(env: (\w+)\)", line):
+        known.add(name)
+        if any(option.startswith("--no-") for option in options):
+            known.add(name.replace("LLAMA_ARG_", "LLAMA_ARG_NO_"))
+print("\n".join(sorted(known)))
 ' <"$build/help" >"$draft/flags.txt"
     (cd "$draft" && find bin lib -type f -exec sha256sum {} + >manifest && files >sizes)
 }

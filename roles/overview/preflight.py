@@ -76,6 +76,10 @@ def preflight(wishes: Wishes, seen: Observation, has_password: bool = True) -> D
     if wishes.settings.llama_cpp.backend == "cuda" and nvidia.state == "none" and roles("llama_cpp"):
         notes.append("no NVIDIA GPU is here: a CUDA build will be refused at its end, as it sees none")
     notes += [f"{name} could not be looked at ({why})" for name, why in seen.unseen.items()]
+    if seen[SERVICE].system_config and roles("service"):
+        notes.append(
+            "every llama.cpp on this host reads /etc/llama.cpp/config.ini: what the unit does not say comes from there"
+        )
     if wishes.settings.service.memory_cap_required == "warn":
         notes.append(reasons.uncapped(seen[HOST]) or "")
     return Decision(seen, refusal=refusal, left_out="; ".join(note for note in notes if note) or None)

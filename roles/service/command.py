@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import textwrap
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 
 import jinja2
@@ -14,6 +16,7 @@ from roles.settings import Service
 UNIT = "paddock-llama-server.service"
 ALL_LAYERS = 99
 _TEMPLATES = jinja2.Environment(
+    trim_blocks=True,
     loader=jinja2.FileSystemLoader(Path(__file__).parents[2] / "templates"),
     undefined=jinja2.StrictUndefined,
     autoescape=False,  # a unit is not HTML; systemd's own escaping is `escaped`
@@ -59,13 +62,27 @@ def arguments(
     if key_file:
         args += ["--api-key-file", key_file]
     args += asked_for(wanted, knows)
+    # A page of somebody else's, open in a browser here, may not use the server; releases before the option let it.
+    if "--cors-origins" not in wanted.server_args and (not knows or "--cors-origins" in knows):
+        args += ["--cors-origins", "localhost"]
     # 4 is the level at which llama.cpp logs where the layers went.
     args += ["--host", wanted.host, "--port", wanted.port, "-lv", 4]
     return spelled([str(argument) for argument in args], knows)
 
 
-def unit_text(command: list[str], model: str, memory_max: int, swap_max: int, identity: str) -> str:
-    """The unit file; limits in bytes. Its stamp changes with all that the process is made of: text, release, model."""
+@dataclass(frozen=True)
+class Frame:
+    """What a unit is made of beside its command line. `memory_max`, `swap_max`: bytes. `systemd`: the version that will
+    read it. `unset`: variables of the user's environment that the process does not get."""
+
+    memory_max: int
+    swap_max: int = 0
+    systemd: int = 0
+    unset: Collection[str] = ()
+
+
+def unit_text(command: list[str], model: str, frame: Frame, identity: str) -> str:
+    """The unit file. Its stamp changes with all that the process is made of: text, release, model."""
 
     def render(stamp: str) -> str:
         return _TEMPLATES.get_template("llama-server.service.j2").render(
@@ -73,8 +90,10 @@ def unit_text(command: list[str], model: str, memory_max: int, swap_max: int, id
             model=model.replace("%", "%%"),  # a description is not a command line: only % means something in it
             stamp=stamp,
             command=" ".join(escaped(word) for word in command),
-            memory_max=shown(memory_max),
-            memory_swap_max=shown(swap_max),
+            unset=textwrap.wrap(" ".join(sorted(frame.unset)), 100),
+            systemd=frame.systemd,
+            memory_max=shown(frame.memory_max),
+            memory_swap_max=shown(frame.swap_max),
         )
 
     return render(hashlib.sha256((render("") + identity).encode()).hexdigest()[:16])

@@ -7,6 +7,7 @@ from pathlib import Path
 from roles.host import HOST, no_root
 from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.observe import LLAMA_CPP
+from roles.machine import MACHINE
 from roles.model.decide import holds
 from roles.model.observe import MODEL
 from roles.observation import Observation
@@ -14,12 +15,17 @@ from roles.operation import Decision, Step
 from roles.remote import Script
 from roles.service import reasons
 from roles.service.command import UNIT
+from roles.service.directives import held
 from roles.service.observe import SERVICE, Process
 from roles.service.unit import Unit, key_file, url, wanted_unit
 from roles.wishes import Wishes
 
 LOAD_SECONDS = 120  # to begin with; a big model on a slow disk gets more
 SLOWEST_DISK = 50_000_000  # bytes a second
+AWAKE = (
+    "from boot on it holds its memory and keeps the card awake, on battery too; sleep_idle_seconds=600 gives both back"
+    " while nobody asks, service_autostart=False leaves starting it to you"
+)
 RUN = (Path(__file__).parent / "run.sh").read_text("utf-8")
 LINGER = (Path(__file__).parent / "linger.sh").read_text("utf-8")
 
@@ -39,7 +45,7 @@ def lingering(has_password: bool, observation: Observation) -> Decision:
 
 def running(wishes: Wishes, observation: Observation) -> Decision:
     """The unit is written, enabled, capped, and its process is the one that is wanted and has answered."""
-    seen = observation[SERVICE]
+    seen, wanted = observation[SERVICE], wishes.settings.service
     try:
         unit = wanted_unit(wishes, observation)
     except CannotBuild as error:
@@ -47,15 +53,19 @@ def running(wishes: Wishes, observation: Observation) -> Decision:
     if refusal := refused(wishes, unit, observation):
         return Decision(observation, refusal=refusal)
     if reasons.stopped_by_hand(seen):
+        who = "somebody stopped" if unit.autostart else "service_autostart is False, nobody has started"
         return Decision(
             observation,
-            left_out=f"somebody stopped {UNIT}, and it stays so; `systemctl --user start {UNIT}` brings it back"
+            left_out=f"{who} {UNIT}, and it stays so; `systemctl --user start {UNIT}` brings it back"
             " (unmask it first if it is masked)",
         )
     why = reasons.reasons(unit, seen)
     if not why:
-        told = f"somebody disabled {UNIT}, so it does not start at boot" if reasons.disabled_by_hand(seen) else None
+        by_hand = unit.autostart and reasons.disabled_by_hand(seen)
+        told = f"somebody disabled {UNIT}, so it does not start at boot" if by_hand else None
         return Decision(observation, left_out=told)
+    if seen.unit is None and observation[MACHINE].battery and unit.autostart and not wanted.sleep_idle_seconds:
+        why.append(AWAKE)
     path = f"~/.config/systemd/user/{UNIT}"
     step = Step("start llama-server", start(wishes, unit, observation), (path, seen.unit or "", unit.text))
     return Decision(_after(unit, observation), tuple(why), (step,))
@@ -87,20 +97,30 @@ def start(wishes: Wishes, unit: Unit, observation: Observation) -> Script:
     """The script that writes the unit, restarts it and waits until it has answered."""
     wanted, file = wishes.settings.service, observation[MODEL].file
     seconds = LOAD_SECONDS + (file.size // SLOWEST_DISK if file else 0)
-    limits = (str(unit.memory_max), str(unit.swap_max), str(wanted.context), str(seconds))
-    keys = key_file(wanted, observation[HOST])
-    args = (UNIT, unit.text, unit.stamp, unit.release, url(wanted), *limits, keys)
+    limits = "\n".join(f"{name}={value}" for name, value in held(unit.text).items())
+    keys, boot = key_file(wanted, observation[HOST]), "yes" if unit.autostart else "no"
+    args = (
+        UNIT,
+        unit.text,
+        unit.stamp,
+        unit.release,
+        url(wanted),
+        limits,
+        str(wanted.context),
+        str(seconds),
+        boot,
+        keys,
+    )
     return Script(RUN, args, seconds=seconds + 330)
 
 
 def _after(unit: Unit, observation: Observation) -> Observation:
     properties = {
         "ActiveState": "active",
-        "UnitFileState": "enabled",
+        "UnitFileState": "enabled" if unit.autostart else "disabled",
         "NeedDaemonReload": "no",
         "MainPID": "1",
-        "MemoryMax": str(unit.memory_max),
-        "MemorySwapMax": str(unit.swap_max),
+        **held(unit.text),
     }
     before = observation[SERVICE]
     worked = (

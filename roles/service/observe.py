@@ -7,6 +7,7 @@ from typing import Any
 from roles.observation import Fragment, Seen
 from roles.probe_tools import entries, node, read, run, user_name
 from roles.service.command import UNIT
+from roles.service.directives import PROPERTIES
 
 
 def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
@@ -14,17 +15,9 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
     import os
     import re
 
-    names = ["ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "NeedDaemonReload"]
-    names += [
-        "MemoryMax",
-        "MemorySwapMax",
-        "MemoryCurrent",
-        "MemoryPeak",
-        "Result",
-        "InactiveEnterTimestampMonotonic",
-        "LoadState",
-        "DropInPaths",
-    ]
+    names = ["ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "NeedDaemonReload", "Result"]
+    names += ["MemoryCurrent", "MemoryPeak", "InactiveEnterTimestampMonotonic", "LoadState", "DropInPaths"]
+    names += ask["properties"]
     shown = run(["systemctl", "--user", "show", ask["unit"], "--property=" + ",".join(names)])
     properties = dict(line.split("=", 1) for line in (shown or {"out": ""})["out"].splitlines() if "=" in line)
     pid = properties.get("MainPID", "0")
@@ -66,6 +59,7 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
         "port_taken": bool(inodes),
         "port_holder": holder,
         "port_owner": user_name(owner) if owner is not None else None,
+        "system_config": os.path.exists("/etc/llama.cpp/config.ini"),
     }
 
 
@@ -87,7 +81,8 @@ class KeyFile(Seen):
 
 class ServiceSeen(Seen):
     """`unit`: the text of its file; `properties`: systemd's own, as printed; `running_stamp`: the process's; `proved`:
-    the stamp of the last one that was seen to answer; `last_good`: the unit that comes back where a new one fails."""
+    the stamp of the last one that was seen to answer; `last_good`: the unit that comes back where a new one fails.
+    `system_config`: a file of settings that every llama.cpp on this host reads."""
 
     unit: str | None
     masked: bool = False
@@ -100,6 +95,7 @@ class ServiceSeen(Seen):
     port_taken: bool
     port_holder: Process | None
     port_owner: str | None = None
+    system_config: bool = False
 
     def shown(self, name: str) -> str:
         return self.properties.get(name, "")
@@ -118,6 +114,7 @@ SERVICE = Fragment(
     look_at_service,
     lambda wishes: {
         "unit": UNIT,
+        "properties": PROPERTIES,
         "port": wishes.settings.service.port,
         "key_file": wishes.settings.service.api_key_file,
     },

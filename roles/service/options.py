@@ -45,6 +45,8 @@ def asked_for(wanted: Service, knows: Collection[str]) -> list[str]:
         words += ["--lazy-mode", wanted.lazy_mode]
     if wanted.moe_cache_mib:
         words += ["--moe-cache-mib", str(wanted.moe_cache_mib)]
+    if wanted.sleep_idle_seconds is not None:
+        words += ["--sleep-idle-seconds", str(wanted.sleep_idle_seconds)]
     return [*words, *wanted.server_args]
 
 
@@ -67,3 +69,8 @@ def spelled(words: list[str], knows: Collection[str]) -> list[str]:
 def is_option(word: str) -> bool:
     """-1 is a number."""
     return word.startswith("-") and not word[1:].replace(".", "").isdigit()
+
+
+def variables(knows: Collection[str]) -> list[str]:
+    """The environment variables that a release takes settings from; its `--help` names them beside the options."""
+    return [word for word in knows if word[0].isupper()]

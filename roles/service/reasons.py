@@ -8,6 +8,7 @@ import re
 from roles.host import HostSeen
 from roles.model.observe import ModelSeen
 from roles.service.command import UNIT
+from roles.service.directives import held, pairs
 from roles.service.observe import ServiceSeen
 from roles.service.unit import Unit
 from roles.settings import Service
@@ -20,23 +21,30 @@ def reasons(unit: Unit, seen: ServiceSeen) -> list[str]:
     found = []
     if seen.unit != unit.text:
         found.append(f"restart llama-server: {changes(seen.unit, unit.text)}")
-    if seen.shown("UnitFileState") != "enabled" and not disabled_by_hand(seen):
-        found.append(f"{UNIT} is not enabled")
+    if told := not_as_wanted_at_boot(unit, seen):
+        found.append(told)
     if not seen.active:
         found.append(f"start llama-server: it is {seen.shown('ActiveState') or 'not loaded'}")
     elif seen.running_stamp != unit.stamp and seen.unit == unit.text:
         found.append("restart llama-server: what runs is older than the unit on disk")
     elif seen.proved != unit.stamp and not found:
         found.append("restart llama-server: the run that started it did not see it answer")
-    own_limits = f"/{UNIT}.d/" in seen.shown(
-        "DropInPaths"
-    )  # the user's own drop-in may say otherwise, and has the last word
-    for name, value in {} if own_limits else {"MemoryMax": unit.memory_max, "MemorySwapMax": unit.swap_max}.items():
-        if seen.shown(name) != str(value) and not found:
-            found.append(f"{name} is {seen.shown(name)} and not {value}")
+    # The user's own drop-in may say otherwise, and has the last word.
+    own = f"/{UNIT}.d/" in seen.shown("DropInPaths")
+    for name, value in {} if own or found else held(unit.text).items():
+        if seen.shown(name) != value and not found:
+            found.append(f"{name} is {seen.shown(name) or 'unknown to this systemd'} and not {value}")
     if seen.shown("NeedDaemonReload") == "yes" and not found:
         found.append("systemd has not loaded the unit as it is on disk")
     return found
+
+
+def not_as_wanted_at_boot(unit: Unit, seen: ServiceSeen) -> str | None:
+    """Whether it starts at boot as the inventory says; what somebody disabled stays disabled."""
+    enabled = seen.shown("UnitFileState") == "enabled"
+    if enabled == unit.autostart or (unit.autostart and disabled_by_hand(seen)):
+        return None
+    return f"{UNIT} is not enabled" if unit.autostart else f"{UNIT} is enabled, and service_autostart is False"
 
 
 def changes(old: str, new: str) -> str:
@@ -51,14 +59,18 @@ def options(text: str) -> dict[str, str]:
     """The options and limits in a unit file."""
     start = next((line for line in text.splitlines() if line.startswith("ExecStart=")), "")
     words = start.split()
-    pairs = {
+    found = {
         word: "set" if following.startswith("-") else following
         for word, following in itertools.zip_longest(words, words[1:], fillvalue="")
         if word.startswith("-")
     }
-    limits = dict(line.split("=", 1) for line in text.splitlines() if line.startswith("Memory"))
+    for name, value in pairs(text):
+        if name == "UnsetEnvironment":
+            found[name] = f"{len(value.split()) + int(found.get(name, '0').split()[0])} names"
+        elif name not in ("ExecStart", "Description", "Environment"):
+            found[name] = value
     release = re.search(r"/releases/([^/]+)/bin/", start)
-    return {**pairs, **limits, "release": release[1] if release else "another"}
+    return {**found, "release": release[1] if release else "another"}
 
 
 def stopped_by_hand(seen: ServiceSeen) -> bool:
@@ -74,7 +86,7 @@ def stopped_by_hand(seen: ServiceSeen) -> bool:
 
 
 def disabled_by_hand(seen: ServiceSeen) -> bool:
-    """Every unit that once answered was enabled."""
+    """Every unit that once answered was enabled, where service_autostart is not False."""
     proved = bool(seen.unit and seen.proved and f"PADDOCK_STAMP={seen.proved}\n" in seen.unit)
     return proved and seen.shown("UnitFileState") == "disabled"
 

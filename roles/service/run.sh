@@ -1,7 +1,7 @@
 # Writes the unit, restarts it, and proves what came up; otherwise the last unit that was proved comes back. Arguments:
-# unit, its text, its stamp, release, URL, MemoryMax and MemorySwapMax in bytes, context, seconds to wait for the model,
-# file of API keys (or nothing).
-unit=$1 text=$2 stamp=$3 release=$4 url=$5 memory_max=$6 swap_max=$7 context=$8 seconds=$9
+# unit, its text, its stamp, release, URL, what systemd must hold of it (NAME=VALUE, a line each), context, seconds to
+# wait for the model, whether it starts at boot (yes or no), file of API keys (or nothing).
+unit=$1 text=$2 stamp=$3 release=$4 url=$5 held=$6 context=$7 seconds=$8 autostart=$9
 shift 9
 keys=$1
 folder=$HOME/.config/systemd/user data=$HOME/.local/share/paddock
@@ -45,15 +45,19 @@ key=none
 if test -n "$keys"; then key=$(grep -v -e '^[[:space:]]*#' -e '^[[:space:]]*$' -e '["\\]' "$keys" | head -n 1); fi
 systemctl --user daemon-reload
 # One that somebody disabled runs until the next boot, as they want it.
-test "$was_disabled" = yes || systemctl --user enable --quiet "$unit"
+case $autostart/$was_disabled in
+yes/no) systemctl --user enable --quiet "$unit" ;;
+no/*) systemctl --user disable --quiet "$unit" ;;
+esac
 systemctl --user reset-failed "$unit" 2>/dev/null || true
 began=$(date '+%Y-%m-%d %H:%M:%S')
 systemctl --user restart "$unit" || complain "llama-server could not be started"
 # The user's own drop-in has the last word.
 if ! show DropInPaths | grep -q "/$unit\.d/"; then
-    test "$(show MemoryMax)" = "$memory_max" || complain "systemd holds MemoryMax=$(show MemoryMax) and not $memory_max"
-    test "$(show MemorySwapMax)" = "$swap_max" ||
-        complain "systemd holds MemorySwapMax=$(show MemorySwapMax) and not $swap_max"
+    other=$(printf '%s\n' "$held" | while IFS='=' read -r name value; do
+        test "$(show "$name")" = "$value" || { echo "systemd holds $name=$(show "$name") and not $value"; break; }
+    done)
+    test -z "$other" || complain "$other"
 fi
 deadline=$(($(date +%s) + seconds))
 until ask --max-time 5 --output /dev/null "$url/health" 2>/dev/null; do

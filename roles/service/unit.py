@@ -10,22 +10,25 @@ from roles.host import HOST, HostSeen
 from roles.llama_cpp import cmake
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import wanted_release
+from roles.machine import MACHINE
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.service import command
 from roles.service.observe import SERVICE
+from roles.service.options import variables
 from roles.settings import Service, size_in_bytes
 from roles.wishes import Wishes
 
 
 @dataclass(frozen=True)
 class Unit:
-    """The wanted unit: its text, the release that it runs, and its limits in bytes, as systemd prints them back."""
+    """The wanted unit: its text, the release that it runs, its limits in bytes, and whether it starts at boot."""
 
     text: str
     release: str
     memory_max: int
     swap_max: int
+    autostart: bool = True
 
     @property
     def stamp(self) -> str:
@@ -48,8 +51,9 @@ def wanted_unit(wishes: Wishes, observation: Observation) -> Unit:
     if keys := observation[SERVICE].key_file:  # read at the start alone: a new key is for a new process
         identity += f" {keys.size} {keys.mtime_ns}"
     cap, swap = memory_max(wanted, host), size_in_bytes(wanted.service_memory_swap_max)
-    text = command.unit_text(words, model.path.rsplit("/", 1)[-1], cap, swap, identity)
-    return Unit(text, release.key, cap, swap)
+    frame = command.Frame(cap, swap, observation[MACHINE].systemd_version or 0, variables(knows))
+    text = command.unit_text(words, model.path.rsplit("/", 1)[-1], frame, identity)
+    return Unit(text, release.key, cap, swap, wanted.service_autostart)
 
 
 def memory_max(wanted: Service, host: HostSeen) -> int:

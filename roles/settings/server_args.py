@@ -15,7 +15,7 @@ _INSTEAD = {
         -ctk --cache-type-k -ctv --cache-type-v --context-shift --no-context-shift -fa --flash-attn --jinja --no-jinja
         -t --threads -lm --load-mode --mmap --no-mmap --mlock -dio --direct-io -lzm --lazy-mode --moe-cache-mib
         --temp --temperature --top-p --top-k --min-p --host --port --api-key-file --rpc
-        -fit --fit -cram --cache-ram""",
+        -fit --fit -cram --cache-ram --sleep-idle-seconds""",
     "the model role has keys for it": "-m --model -mu --model-url -hf -hfr --hf-repo -hff --hf-file",
     "Paddock needs its own value": "-np --parallel -lv --verbosity --log-verbosity",
     "a token never goes into a command line": "-hft --hf-token",

@@ -56,6 +56,12 @@ class Service(Record):
         "auto", "MemoryMax of the unit, a size or a share of the RAM; auto is 75%", "24G"
     )
     service_memory_swap_max: Size = key("0", "MemorySwapMax of the unit", "2G")
+    service_autostart: bool = key(
+        True, "start the service at boot; False leaves starting it to you: systemctl --user start", False
+    )
+    sleep_idle_seconds: Annotated[int, Field(ge=1)] | None = key(
+        None, "--sleep-idle-seconds: unload the model after so many idle seconds, until the next request", 600
+    )
     memory_cap_required: bool | Literal["warn"] = key(
         True, "refuse a host on which the cap would not be enforced; 'warn' only says so", "warn"
     )

@@ -10,19 +10,23 @@ from tests.lab import recipe
 from tests.lab.common import MORTAL, Lab, LabError, locked, run
 
 
-def base_root(lab: Lab) -> Path:
+def base_root(lab: Lab, suite: str = recipe.SUITE) -> Path:
     """The root of the present recipe; made with debootstrap (about a minute, 400 MB) when it is not cached yet.
 
     It appears under its final name by one rename, so an interrupted build leaves nothing that looks finished.
     """
-    final = lab.cache / f"base-{recipe.digest()}"
+    final = named(lab, suite)
     if not final.exists():
         with locked(lab.cache / "base.lock"):
-            build(lab, final)
+            build(lab, final, suite)
     return final
 
 
-def build(lab: Lab, final: Path) -> None:
+def named(lab: Lab, suite: str) -> Path:
+    return lab.cache / f"base-{recipe.digest(suite)}"
+
+
+def build(lab: Lab, final: Path, suite: str) -> None:
     """Make the root, unless another process made it while this one waited for the lock."""
     if final.exists():
         return
@@ -31,11 +35,12 @@ def build(lab: Lab, final: Path) -> None:
     building = Path(tempfile.mkdtemp(prefix="building-", dir=lab.cache))
     root = building / "root"
     try:
-        debootstrap(root)
-        bake(root)
+        debootstrap(root, suite)
+        bake(root, suite)
         root.rename(final)
+        present = [final, *(named(lab, each) for each in (recipe.SUITE, recipe.NEWER))]
         for old in lab.cache.glob("base-*/"):
-            if old != final:
+            if old not in present:
                 shutil.rmtree(old)
     finally:
         discard(building)
@@ -50,9 +55,9 @@ def discard(building: Path) -> None:
     shutil.rmtree(building, ignore_errors=True)
 
 
-def debootstrap(root: Path) -> None:
+def debootstrap(root: Path, suite: str) -> None:
     """Unpack and configure the packages of the recipe in `root`; the mirror must be reachable."""
-    words = ["--variant=minbase", f"--include={recipe.PACKAGES}", recipe.SUITE, str(root), recipe.MIRROR]
+    words = ["--variant=minbase", f"--include={recipe.PACKAGES}", suite, str(root), recipe.MIRROR]
     done = run([*MORTAL, "debootstrap", *words], timeout=1200, check=False)
     if done.returncode != 0:
         lines = [line for line in done.stdout.splitlines() if line.startswith(("E:", "W:"))]
@@ -60,9 +65,9 @@ def debootstrap(root: Path) -> None:
         raise LabError(f"debootstrap could not make a Debian root from {recipe.MIRROR}: {said}")
 
 
-def bake(root: Path) -> None:
+def bake(root: Path, suite: str) -> None:
     """Users, files and masked units of the recipe."""
-    for name, (mode, text) in recipe.FILES.items():
+    for name, (mode, text) in recipe.files(suite).items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

@@ -11,6 +11,7 @@ import json
 import os
 
 SUITE = os.environ.get("PADDOCK_LAB_SUITE", "bookworm")  # another Debian to try things on
+NEWER = "trixie"  # the Debian after it, on which the service is tested too
 MIRROR = os.environ.get("PADDOCK_LAB_MIRROR", "http://deb.debian.org/debian")
 PACKAGES = ",".join(
     (
@@ -101,10 +102,6 @@ max_size = 5G
 """
 
 FILES: dict[str, tuple[int, str]] = {
-    "etc/apt/sources.list": (
-        0o644,
-        f"deb {MIRROR} {SUITE} main\ndeb {MIRROR} {SUITE}-updates main\ndeb {MIRROR}-security {SUITE}-security main\n",
-    ),
     "etc/ccache.conf": (0o644, CCACHE.lstrip()),
     "etc/fstab": (0o644, "# a lab host lives in a directory\n"),
     "etc/ssh/sshd_config.d/lab.conf": (0o644, SSHD.lstrip()),
@@ -119,7 +116,14 @@ FILES: dict[str, tuple[int, str]] = {
 }
 
 
-def digest() -> str:
+def files(suite: str) -> dict[str, tuple[int, str]]:
+    """The mode and the text of every file, by its path."""
+    sources = [f"deb {MIRROR} {suite} main", f"deb {MIRROR} {suite}-updates main"]
+    sources += [f"deb {MIRROR}-security {suite}-security main", ""]
+    return {"etc/apt/sources.list": (0o644, "\n".join(sources)), **FILES}
+
+
+def digest(suite: str) -> str:
     """Twelve hexadecimal digits that change whenever the root would come out differently."""
-    recipe = [SUITE, MIRROR, PACKAGES, MASKED, SETUP, FILES]
+    recipe = [suite, MIRROR, PACKAGES, MASKED, SETUP, files(suite)]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:12]

@@ -19,6 +19,7 @@ from roles.machine import DATA as DATA_FOLDER
 from roles.observation import Observation
 from roles.overview import FRAGMENTS
 from roles.overview.record import facts_of
+from roles.service.directives import held
 from roles.service.unit import wanted_unit
 from roles.wishes import ModelPin, PinnedFile, Wishes
 
@@ -108,6 +109,7 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "port_taken": False,
             "port_holder": None,
             "port_owner": None,
+            "system_config": False,
         },
         "benchmark": {"last": None},
         "record": {"facts": None},
@@ -139,6 +141,7 @@ def machine(cache: dict[str, Any] | None = None, models: dict[str, Any] | None =
         "secure_boot": None,
         "selinux": None,
         "user_namespaces": True,
+        "battery": False,
         "places": {DATA_FOLDER: disk, CACHE: {**disk, **(cache or {})}, MODELS: {**disk, **(models or {})}},
     }
 
@@ -249,11 +252,10 @@ def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
         "masked": False,
         "properties": {
             "ActiveState": "active",
-            "UnitFileState": "enabled",
+            "UnitFileState": "enabled" if unit.autostart else "disabled",
             "MainPID": "4711",
             "NeedDaemonReload": "no",
-            "MemoryMax": str(unit.memory_max),
-            "MemorySwapMax": str(unit.swap_max),
+            **held(unit.text),
         },
         "running_stamp": unit.stamp,
         "proved": unit.stamp,
@@ -262,6 +264,7 @@ def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
         "port_taken": True,
         "port_holder": {"pid": 4711, "name": "llama-server"},
         "port_owner": "dev",
+        "system_config": False,
     }
 
 

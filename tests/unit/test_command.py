@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
 import pytest
 
 from roles.service import command
+from roles.service.options import variables
 from roles.service.unit import wanted_unit
 from roles.settings import Service
 from tests.unit import hosts, seed
 
 MODEL = "/models/some.gguf"
+# The options of a release from before --cors-origins.
+KNOWN = tuple(word for word in command.arguments(hosts.wishes().settings.service, MODEL, (), True) if word[0] == "-")
+KNOWN = tuple(word for word in KNOWN if word != "--cors-origins")
 
 
 def service(**data: Any) -> Service:
@@ -24,7 +29,8 @@ def arguments(device: bool = True, rpc: tuple[str, ...] = (), **data: Any) -> li
 
 
 def text(memory_max: int = 3 << 30, swap_max: int = 0, identity: str = "") -> str:
-    return command.unit_text(["/bin/llama-server", "-m", MODEL], "some.gguf", memory_max, swap_max, identity)
+    frame = command.Frame(memory_max, swap_max)
+    return command.unit_text(["/bin/llama-server", "-m", MODEL], "some.gguf", frame, identity)
 
 
 def test_the_seeds_settings_render_every_option_of_its_final_command() -> None:
@@ -34,9 +40,9 @@ def test_the_seeds_settings_render_every_option_of_its_final_command() -> None:
     assert seed.command() <= seed.pairs(words)
 
 
-def test_beside_them_it_gets_one_slot_and_a_log_that_tells_where_the_layers_went() -> None:
+def test_beside_them_it_gets_one_slot_no_foreign_pages_and_a_log_that_tells_where_the_layers_went() -> None:
     words = command.arguments(seed.wishes().settings.service, hosts.MODEL_PATH, (), device=True)
-    assert seed.pairs(words) - seed.command() == {("-np", "1"), ("-lv", "4")}
+    assert seed.pairs(words) - seed.command() == {("-np", "1"), ("-lv", "4"), ("--cors-origins", "localhost")}
 
 
 def test_the_seeds_unit_runs_that_command_within_24_gigabytes() -> None:
@@ -82,10 +88,42 @@ def test_the_split_is_either_llama_cpps_own_or_spelled_out(
         ({"top_k": 0}, ("--top-k", "0")),
         ({"min_p": 0.05}, ("--min-p", "0.05")),
         ({"host": "::1"}, ("--host", "::1")),
+        ({"sleep_idle_seconds": 600}, ("--sleep-idle-seconds", "600")),
     ],
 )
 def test_each_setting_has_its_option(data: dict[str, Any], pair: tuple[str, str]) -> None:
     assert pair in seed.pairs(arguments(**data))
+
+
+@pytest.mark.parametrize(
+    ("knows", "data", "expected"),
+    [
+        ((), {}, ["localhost"]),
+        (("--cors-origins", *KNOWN), {}, ["localhost"]),
+        (KNOWN, {}, []),
+        ((), {"server_args": ["--cors-origins", "https://my.page"]}, ["https://my.page"]),
+    ],
+)
+def test_only_pages_of_this_machine_may_ask_unless_told_where_the_release_can(
+    knows: tuple[str, ...], data: dict[str, Any], expected: list[str]
+) -> None:
+    words = command.arguments(service(**data), MODEL, (), True, knows=knows)
+    assert [value for word, value in itertools.pairwise(words) if word == "--cors-origins"] == expected
+
+
+def test_no_variable_of_the_users_environment_that_the_release_reads_gets_to_the_process() -> None:
+    names = variables(["--port", "LLAMA_ARG_PORT", "-np", "HF_TOKEN"])
+    unit = command.unit_text(["/bin/llama-server"], "some.gguf", command.Frame(3 << 30, unset=names), "")
+    assert "\nUnsetEnvironment=HF_TOKEN LLAMA_ARG_PORT\n" in unit
+    assert "\nEnvironment=XDG_CONFIG_HOME=/nonexistent\n" in unit
+    assert "UnsetEnvironment" not in text()
+
+
+@pytest.mark.parametrize(("systemd", "grows"), [(252, False), (253, False), (254, True), (257, True)])
+def test_the_delay_before_a_restart_grows_where_systemd_can(systemd: int, grows: bool) -> None:
+    unit = command.unit_text(["/bin/llama-server"], "some.gguf", command.Frame(3 << 30, systemd=systemd), "")
+    assert ("\nRestartSteps=" in unit, "\nRestartMaxDelaySec=" in unit) == (grows, grows)
+    assert "\nRestartSec=5\n" in unit
 
 
 @pytest.mark.parametrize("option", ["--temp", "--top-p", "--top-k", "--min-p", "-t", "--n-cpu-moe", "--rpc"])

@@ -17,6 +17,7 @@ from roles.service.observe import look_at_service
 from tests.unit import hosts, local
 
 UNIT = "paddock-llama-server.service"
+ASK = {"unit": UNIT, "properties": ["UMask"]}
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def listening(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
 
 
 def test_a_port_is_taken_by_whoever_listens(home: Path, listening: tuple[str, int]) -> None:
-    seen = look_at_service({"unit": UNIT, "key_file": None, "port": listening[1]})
+    seen = look_at_service({**ASK, "key_file": None, "port": listening[1]})
     comm = Path("/proc/self/comm").read_text().strip()
     assert (seen["port_taken"], seen["port_holder"]) == (True, {"pid": os.getpid(), "name": comm})
 
@@ -48,7 +49,7 @@ def test_a_port_of_another_users_process_is_told_by_its_user(
 ) -> None:
     """Whose socket it is the kernel tells everybody; which process has it, only its owner."""
     monkeypatch.setattr("roles.service.observe.entries", lambda folder: [])
-    seen = look_at_service({"unit": UNIT, "key_file": None, "port": listening[1]})
+    seen = look_at_service({**ASK, "key_file": None, "port": listening[1]})
     name = probe_tools.user_name(os.getuid())
     assert (seen["port_taken"], seen["port_holder"], seen["port_owner"]) == (True, None, name)
 
@@ -61,7 +62,7 @@ def test_a_user_without_a_name_is_a_number() -> None:
 def test_a_port_that_only_a_client_uses_is_free(home: Path, listening: tuple[str, int]) -> None:
     with socket.create_connection(listening) as client:
         port = client.getsockname()[1]
-        seen = look_at_service({"unit": UNIT, "key_file": None, "port": port})
+        seen = look_at_service({**ASK, "key_file": None, "port": port})
     assert (seen["port_taken"], seen["port_holder"], seen["port_owner"]) == (False, None, None)
 
 
@@ -73,7 +74,7 @@ def test_the_unit_its_properties_and_its_process_are_seen(home: Path, monkeypatc
     with subprocess.Popen([sys.executable, "-c", "input()"], env=stamped, stdin=subprocess.PIPE) as process:
         said = f"echo ActiveState=active; echo MainPID={process.pid}; echo Odd=a=b\n"
         monkeypatch.setenv("PATH", local.tool(home / "bin", "systemctl", said))
-        seen = look_at_service({"unit": UNIT, "key_file": None, "port": 1})
+        seen = look_at_service({**ASK, "key_file": None, "port": 1})
         process.communicate(b"\n")
     assert seen["unit"] == "[Service]\n"
     assert seen["properties"] == {"ActiveState": "active", "MainPID": str(process.pid), "Odd": "a=b"}
@@ -82,7 +83,7 @@ def test_the_unit_its_properties_and_its_process_are_seen(home: Path, monkeypatc
 
 def test_a_host_without_a_unit_or_systemctl_has_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(home))
-    seen = look_at_service({"unit": UNIT, "key_file": None, "port": 1})
+    seen = look_at_service({**ASK, "key_file": None, "port": 1})
     assert (seen["unit"], seen["properties"], seen["running_stamp"]) == (None, {}, None)
     assert (seen["proved"], seen["key_file"]) == (None, None)
 
@@ -92,7 +93,7 @@ def test_keys_and_the_proof_of_an_earlier_run_are_seen(home: Path) -> None:
     (home / "keys").chmod(0o600)
     (home / ".local/share/paddock").mkdir(parents=True)
     (home / ".local/share/paddock/proved").write_text("0123456789abcdef\n")
-    seen = look_at_service({"unit": UNIT, "key_file": "~/keys", "port": 1})
+    seen = look_at_service({**ASK, "key_file": "~/keys", "port": 1})
     assert seen["proved"] == "0123456789abcdef"
     assert (seen["key_file"]["mode"], seen["key_file"]["keys"]) == (0o600, 1)
     assert "secret" not in json.dumps(seen)
@@ -118,7 +119,7 @@ def test_keys_and_the_proof_of_an_earlier_run_are_seen(home: Path) -> None:
 )
 def test_keys_are_counted_and_none_leaves_the_host(home: Path, text: str, keys: int) -> None:
     (home / "keys").write_bytes(text.encode("latin-1"))
-    seen = look_at_service({"unit": UNIT, "key_file": "~/keys", "port": 1})
+    seen = look_at_service({**ASK, "key_file": "~/keys", "port": 1})
     assert seen["key_file"]["keys"] == keys
     assert "cret" not in json.dumps(seen)
     hosts.converged(service={"key_file": seen["key_file"]})
@@ -130,5 +131,5 @@ def test_what_is_no_file_has_no_keys(home: Path, kind: str) -> None:
         (home / "keys").mkdir()
     else:
         (home / "keys").symlink_to("/dev/null")
-    seen = look_at_service({"unit": UNIT, "key_file": "~/keys", "port": 1})
+    seen = look_at_service({**ASK, "key_file": "~/keys", "port": 1})
     assert (seen["key_file"]["kind"], seen["key_file"]["keys"]) == (kind, 0)

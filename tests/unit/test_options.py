@@ -115,6 +115,7 @@ ALL = (
     "--host",
     "--port",
     "-lv",
+    "--cors-origins",
 )
 
 

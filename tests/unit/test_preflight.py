@@ -253,3 +253,8 @@ def test_a_gpu_that_cannot_be_looked_at_is_not_taken_for_none() -> None:
 def test_without_the_parts_that_everything_rests_on_nothing_is_decided(part: str) -> None:
     with pytest.raises(ValueError, match=part):
         hosts.parsed({**hosts.converged_answers(), part: {"error": "OSError(5)"}})
+
+
+def test_settings_that_every_llama_cpp_of_the_host_reads_are_told() -> None:
+    told = left_out(judged(), hosts.converged(service={"system_config": True}))
+    assert "/etc/llama.cpp/config.ini: what the unit does not say comes from there" in told

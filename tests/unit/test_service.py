@@ -64,6 +64,13 @@ def test_a_changed_flag_is_told_without_its_neighbours(before: dict[str, Any], a
     assert {option for option in options if option != "->"} == {f"--{flag}", f"--no-{flag}"}, told
 
 
+def test_a_line_of_the_unit_that_changed_is_told_and_variables_are_counted() -> None:
+    text = hosts.converged_answers()["service"]["unit"].replace("CPUWeight=20\n", "")
+    text = text.replace("\nExecStart", "\nUnsetEnvironment=A B\nUnsetEnvironment=C\nExecStart")
+    told = reasons(running(), hosts.converged(service={"unit": text}))
+    assert told == "restart llama-server: UnsetEnvironment 3 names -> absent, CPUWeight absent -> 20"
+
+
 def test_another_release_is_told() -> None:
     other = Wishes(hosts.wishes().settings, "f" * 40, None)
     built: dict[str, Any] = {"releases": {wanted_release(other, hosts.converged()).key: {}}}
@@ -89,6 +96,9 @@ def test_a_model_file_that_was_replaced_under_its_name_is_another_model() -> Non
         ({"proved": "0" * 16}, "restart llama-server: the run that started it did not see it answer"),
         (shown(MemoryMax="infinity"), f"MemoryMax is infinity and not {24 << 30}"),
         (shown(MemorySwapMax="infinity"), "MemorySwapMax is infinity and not 0"),
+        (shown(CPUWeight="100"), "CPUWeight is 100 and not 20"),
+        (shown(UMask="0022"), "UMask is 0022 and not 0077"),
+        (shown(TasksMax=""), "TasksMax is unknown to this systemd and not 1024"),
         (shown(NeedDaemonReload="yes"), "systemd has not loaded the unit as it is on disk"),
     ],
 )
@@ -101,6 +111,44 @@ def test_a_service_that_somebody_disabled_runs_on_and_that_is_said() -> None:
     assert told == f"somebody disabled {UNIT}, so it does not start at boot"
 
 
+RESTING = {"ActiveState": "inactive", "Result": "success", "InactiveEnterTimestampMonotonic": "0"}
+MANUAL = hosts.wishes(service_autostart=False)
+
+
+def test_a_service_that_shall_not_start_at_boot_is_not_enabled_and_a_change_of_mind_is_the_reason() -> None:
+    resting(running(MANUAL), hosts.converged(MANUAL))
+    assert reasons(running(MANUAL), hosts.converged()) == f"{UNIT} is enabled, and service_autostart is False"
+    never_enabled = {**shown(UnitFileState="disabled"), "proved": None}
+    assert f"{UNIT} is not enabled" in reasons(running(), hosts.converged(service=never_enabled))
+    fresh = acting(running(MANUAL), hosts.converged(MANUAL, service=hosts.bare_answers()["service"]))
+    assert (fresh.after[SERVICE].shown("UnitFileState"), fresh.steps[0].script.args[8]) == ("disabled", "no")
+
+
+LAPTOP = {**hosts.machine(), "battery": True}
+
+
+@pytest.mark.parametrize(
+    ("machine", "data", "told"),
+    [
+        (LAPTOP, {}, True),
+        (LAPTOP, {"sleep_idle_seconds": 600}, False),
+        (LAPTOP, {"service_autostart": False}, False),
+        (hosts.machine(), {}, False),
+    ],
+)
+def test_before_a_laptop_gets_a_service_that_is_always_there_it_is_said_what_that_costs_and_how_to_choose(
+    machine: dict[str, Any], data: dict[str, Any], told: bool
+) -> None:
+    seen = hosts.converged(machine=machine, service=hosts.bare_answers()["service"])
+    assert ("sleep_idle_seconds=600 gives both back" in reasons(running(**data), seen)) == told
+
+
+def test_one_that_shall_not_start_at_boot_is_left_stopped_after_it_and_that_is_said() -> None:
+    after_boot = {**shown(UnitFileState="disabled", **RESTING), "port_taken": False}
+    told = left_out(running(MANUAL), hosts.converged(MANUAL, service=after_boot))
+    assert told.startswith(f"service_autostart is False, nobody has started {UNIT}, and it stays so; `systemctl")
+
+
 def test_a_new_key_is_for_a_new_process() -> None:
     seen = hosts.converged(KEYED, service=with_keys(mtime_ns=6))
     assert "restart llama-server" in reasons(running(KEYED), seen)
@@ -110,7 +158,7 @@ STOPPED = shown(ActiveState="inactive", Result="success", InactiveEnterTimestamp
 
 
 # What `disable --now` leaves: systemd has forgotten when the unit was active.
-BY_HAND = shown(UnitFileState="disabled", ActiveState="inactive", Result="success", InactiveEnterTimestampMonotonic="0")
+BY_HAND = shown(UnitFileState="disabled", **RESTING)
 
 
 @pytest.mark.parametrize("fields", [STOPPED, {"masked": True, "unit": None}, BY_HAND])
@@ -225,7 +273,9 @@ def test_the_script_gets_the_limits_as_systemd_prints_them() -> None:
     decision = acting(running(seed.wishes()), hosts.converged())
     after, args = decision.after[SERVICE], decision.steps[0].script.args
     assert args[0] == UNIT
-    assert {after.unit, after.running_stamp, "http://127.0.0.1:8091", str(24 << 30), "0"} <= set(args)
+    assert {after.unit, after.running_stamp, "http://127.0.0.1:8091"} <= set(args)
+    limits = {f"MemoryMax={24 << 30}", "MemorySwapMax=0", "UMask=0077", "RestartMaxDelayUSec=5min"}
+    assert limits <= set(args[5].split())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from roles.service.command import UNIT, arguments, escaped, unit_text
+from roles.service.command import UNIT, Frame, arguments, escaped, unit_text
 from tests.unit import seed
 from tests.unit.hosts import MODEL_PATH
 
@@ -115,10 +115,13 @@ def test_what_is_not_escaped_does_not_come_back(tmp_path: Path) -> None:
 
 
 def test_systemd_accepts_the_seeds_unit_and_holds_its_cap(tmp_path: Path) -> None:
+    told = subprocess.run(["systemctl", "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
+    systemd = int(told.split()[1])
     wanted = seed.wishes().settings.service
     words = ["/bin/true", *arguments(wanted, MODEL_PATH, (), device=True)]
-    dumped = dump(tmp_path / UNIT, unit_text(words, "Mix-12G.gguf", 24 << 30, 0, ""))
+    dumped = dump(tmp_path / UNIT, unit_text(words, "Mix-12G.gguf", Frame(24 << 30, 0, systemd), ""))
     assert command_lines(dumped) == [words]
+    assert "Unknown key" not in dumped
     held = dict(re.findall(r"^\s*(\w+): (.*)$", dumped, re.M))
     assert int(held["MemoryMax"]) == 24 << 30
     assert (held["MemorySwapMax"], held["OOMPolicy"], held["UMask"]) == ("0", "stop", "0077")
@@ -127,6 +130,6 @@ def test_systemd_accepts_the_seeds_unit_and_holds_its_cap(tmp_path: Path) -> Non
 
 def test_a_nasty_file_name_is_told_as_it_is(tmp_path: Path) -> None:
     name = 'my "best" $100% model\\1.gguf'
-    dumped = dump(tmp_path / UNIT, unit_text(["/bin/true", "-m", name], name, 24 << 30, 0, ""))
+    dumped = dump(tmp_path / UNIT, unit_text(["/bin/true", "-m", name], name, Frame(24 << 30), ""))
     assert f"\tDescription: llama.cpp server ({name})\n" in dumped
     assert [word.replace("$$", "$") for word in command_lines(dumped)[0]] == ["/bin/true", "-m", name]
