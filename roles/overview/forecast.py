@@ -15,6 +15,7 @@ from roles.observation import Observation
 from roles.operation import Decision
 from roles.packages import decide as packages
 from roles.service import decide as service
+from roles.service import sandbox
 from roles.wishes import Wishes
 
 
@@ -29,6 +30,7 @@ def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]
         ("llama_cpp", partial(llama_cpp.toolkit_there, wishes)),
         ("llama_cpp", partial(llama_cpp.built, wishes)),
         ("model", partial(model.present, wishes, None)),
+        ("service", partial(sandbox.sandboxed, wishes)),
         ("service", partial(service.running, wishes)),
         ("llama_cpp", partial(llama_cpp.collected, wishes)),
         ("benchmark", partial(benchmark.measured, wishes, lambda lines: None)),

@@ -25,10 +25,11 @@ from roles.model import pin as model_pin
 from roles.model.observe import MODEL
 from roles.overview.record import RECORD
 from roles.service.observe import SERVICE
+from roles.service.observe_sandbox import SANDBOX
 from roles.settings import Settings, page
 from roles.wishes import Wishes
 
-FRAGMENTS = (HOST, MACHINE, GPU, LLAMA_CPP, MODEL, BROWSER, MODELS, SERVICE, BENCHMARK, RECORD)
+FRAGMENTS = (HOST, MACHINE, GPU, LLAMA_CPP, MODEL, BROWSER, MODELS, SERVICE, SANDBOX, BENCHMARK, RECORD)
 _checked: list[State] = []
 _locks: list[lock.Lock] = []
 _resolving = threading.Lock()  # hosts prepare at the same time, and a moving ref must be one commit for all of them

@@ -23,6 +23,7 @@ from roles.overview import start
 from roles.overview.forecast import forecast
 from roles.overview.operations import ahead
 from roles.overview.preflight import gpu, verdict
+from roles.service import sandbox
 from roles.service.observe import SERVICE, ServiceSeen
 from roles.service.reasons import options
 from roles.wishes import Wishes
@@ -55,6 +56,7 @@ def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
         told.get("-m", "no model").rsplit("/", 1)[-1],
         *(about(wishes, seen) if told.get("-m") == seen[MODEL].path else []),
         f"release {told.get('release', 'none')}",
+        sandbox.told(service.unit or ""),
         f"{service.shown('ActiveState') or 'no unit'}, {service.shown('NRestarts') or 0} restarts",
         benchmark.line(last) if last and last.stamp == service.running_stamp else "not measured",
     ]

@@ -73,12 +73,13 @@ def arguments(
 @dataclass(frozen=True)
 class Frame:
     """What a unit is made of beside its command line. `memory_max`, `swap_max`: bytes. `systemd`: the version that will
-    read it. `unset`: variables of the user's environment that the process does not get."""
+    read it. `unset`: variables of the environment that the process does not get. `sandbox`: further directives."""
 
     memory_max: int
     swap_max: int = 0
     systemd: int = 0
     unset: Collection[str] = ()
+    sandbox: tuple[str, ...] = ()
 
 
 def unit_text(command: list[str], model: str, frame: Frame, identity: str) -> str:
@@ -92,6 +93,7 @@ def unit_text(command: list[str], model: str, frame: Frame, identity: str) -> st
             command=" ".join(escaped(word) for word in command),
             unset=textwrap.wrap(" ".join(sorted(frame.unset)), 100),
             systemd=frame.systemd,
+            sandbox=frame.sandbox,
             memory_max=shown(frame.memory_max),
             memory_swap_max=shown(frame.swap_max),
         )

@@ -13,4 +13,5 @@ def lingering() -> None:
 
 @deploy("Service")
 def service(wishes: Wishes) -> None:
+    operations.sandboxed(name="Try the service's sandbox", wishes=wishes)
     operations.running(name="Run llama-server", wishes=wishes)

@@ -20,6 +20,12 @@ def _same(value: str) -> str:
     return value
 
 
+# Those of the sandbox that are printed as they are written.
+PLAIN = """
+    CapabilityBoundingSet KeyringMode LockPersonality MemoryDenyWriteExecute NoNewPrivileges PrivateDevices PrivateTmp
+    PrivateUsers ProtectClock ProtectControlGroups ProtectHome ProtectHostname ProtectKernelLogs ProtectKernelModules
+    ProtectKernelTunables ProtectProc ProtectSystem RemoveIPC RestrictRealtime RestrictSUIDSGID
+""".split()  # noqa: SIM905
 # By directive: the property that `systemctl show` prints, and how it writes the value. Not here: what it prints in a
 # form of its own (filters of system calls), and what is proved by other means (the command, the stamp).
 READ_BACK: dict[str, tuple[str, Callable[[str], str]]] = {
@@ -37,6 +43,7 @@ READ_BACK: dict[str, tuple[str, Callable[[str], str]]] = {
     "CPUWeight": ("CPUWeight", _same),
     "IOWeight": ("IOWeight", _same),
     "UMask": ("UMask", _same),
+    **{name: (name, _same) for name in PLAIN},
 }
 PROPERTIES = tuple(name for name, _ in READ_BACK.values())
 

@@ -10,7 +10,7 @@ from pyinfra.api.command import PyinfraCommand
 
 from roles import remote
 from roles.operation import converge
-from roles.service import decide
+from roles.service import decide, sandbox
 from roles.wishes import Wishes
 
 
@@ -18,6 +18,12 @@ from roles.wishes import Wishes
 def lingering() -> Generator[PyinfraCommand]:
     """The user's units start at boot and outlive the login."""
     yield from converge(partial(decide.lingering, remote.has_password()))
+
+
+@operation()
+def sandboxed(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """The service's sandbox has been tried with its release on this host."""
+    yield from converge(partial(sandbox.sandboxed, wishes))
 
 
 @operation()

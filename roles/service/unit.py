@@ -16,6 +16,7 @@ from roles.observation import Observation
 from roles.service import command
 from roles.service.observe import SERVICE
 from roles.service.options import variables
+from roles.service.sandbox import directives
 from roles.settings import Service, size_in_bytes
 from roles.wishes import Wishes
 
@@ -51,7 +52,8 @@ def wanted_unit(wishes: Wishes, observation: Observation) -> Unit:
     if keys := observation[SERVICE].key_file:  # read at the start alone: a new key is for a new process
         identity += f" {keys.size} {keys.mtime_ns}"
     cap, swap = memory_max(wanted, host), size_in_bytes(wanted.service_memory_swap_max)
-    frame = command.Frame(cap, swap, observation[MACHINE].systemd_version or 0, variables(knows))
+    inside = directives(wishes, release.key, observation)
+    frame = command.Frame(cap, swap, observation[MACHINE].systemd_version or 0, variables(knows), inside)
     text = command.unit_text(words, model.path.rsplit("/", 1)[-1], frame, identity)
     return Unit(text, release.key, cap, swap, wanted.service_autostart)
 

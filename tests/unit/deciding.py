@@ -18,6 +18,7 @@ from roles.overview import record
 from roles.overview.preflight import preflight
 from roles.packages import decide as packages
 from roles.service import decide as service
+from roles.service import sandbox
 from roles.wishes import Wishes
 from tests.unit import hosts
 
@@ -36,6 +37,7 @@ def in_order(wishes: Wishes, has_password: bool = True) -> dict[str, Decide]:
         "toolkit": partial(llama_cpp.toolkit_there, wishes),
         "llama_cpp": partial(llama_cpp.built, wishes),
         "model": partial(model.present, wishes, None),
+        "sandbox": partial(sandbox.sandboxed, wishes),
         "service": partial(service.running, wishes),
         "old releases": partial(llama_cpp.collected, wishes),
         "benchmark": partial(benchmark.measured, wishes, lambda lines: None),

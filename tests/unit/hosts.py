@@ -19,6 +19,7 @@ from roles.machine import DATA as DATA_FOLDER
 from roles.observation import Observation
 from roles.overview import FRAGMENTS
 from roles.overview.record import facts_of
+from roles.service import sandbox
 from roles.service.directives import held
 from roles.service.unit import wanted_unit
 from roles.wishes import ModelPin, PinnedFile, Wishes
@@ -111,6 +112,7 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "port_owner": None,
             "system_config": False,
         },
+        "sandbox": {"modprobe": None, "uvm_at_boot": False, "trial": None},
         "benchmark": {"last": None},
         "record": {"facts": None},
     }
@@ -236,6 +238,9 @@ def converged_answers(wanted: Wishes | None = None, **changes: dict[str, Any]) -
         answers["model"] |= {"file": file, "sidecar": sidecar}
     release = wanted_release(wanted, parsed(answers))
     answers["llama_cpp"]["releases"] = {release.key: release.stamp}
+    groups, _ = sandbox.offered(wanted, parsed(answers))
+    trial = {"digest": sandbox.digest(groups, release.key, parsed(answers)), "groups": list(groups)}
+    answers["sandbox"] = {**answers["sandbox"], "trial": trial}
     if wanted.settings.service.api_key_file:
         answers["service"]["key_file"] = KEY
     answers["service"] = {**running_service(wanted, answers), "key_file": answers["service"]["key_file"]}

@@ -10,7 +10,7 @@ import pytest
 
 from roles.host import HOST
 from roles.llama_cpp.release import wanted_release
-from roles.service import decide, unit
+from roles.service import decide, sandbox, unit
 from roles.service.command import UNIT
 from roles.service.observe import SERVICE
 from roles.wishes import Wishes
@@ -74,7 +74,8 @@ def test_a_line_of_the_unit_that_changed_is_told_and_variables_are_counted() -> 
 def test_another_release_is_told() -> None:
     other = Wishes(hosts.wishes().settings, "f" * 40, None)
     built: dict[str, Any] = {"releases": {wanted_release(other, hosts.converged()).key: {}}}
-    told = reasons(running(other), hosts.converged(llama_cpp=built))
+    tried = sandbox.sandboxed(other, hosts.converged(llama_cpp=built)).after
+    told = reasons(running(other), tried)
     assert re.fullmatch(r"restart llama-server: release 012345678-\w{8} -> fffffffff-\w{8}", told)
 
 

@@ -1,0 +1,126 @@
+"""What the service may not do: systemd's directives, and which of them a host can have without losing its GPU.
+
+Sources: systemd.exec(5) and systemd.resource-control(5) of 252 and 257; which of them need a user namespace in a user's
+manager is in systemd#3944 and #25233.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from pathlib import Path
+
+from roles.gpu.classify import classify
+from roles.gpu.observe import GPU
+from roles.host import HOST
+from roles.llama_cpp import cmake
+from roles.llama_cpp.cuda import CannotBuild
+from roles.llama_cpp.observe import LLAMA_CPP
+from roles.llama_cpp.release import wanted_release
+from roles.machine import MACHINE
+from roles.observation import Observation
+from roles.operation import Decision, Step
+from roles.remote import Script
+from roles.service.observe_sandbox import PATH, SANDBOX, Trial
+from roles.wishes import Wishes
+
+PROGRAM = (Path(__file__).parent / "sandbox_program.py").read_text("utf-8")
+TRIAL_SECONDS = 600
+SMALLER = "the service's sandbox is smaller than it could be: {}"
+Groups = dict[str, tuple[str, ...]]
+
+# Filters of system calls: no namespace is needed, and all of them imply NoNewPrivileges where the manager is a user's.
+CALLS = (
+    "NoNewPrivileges=yes",
+    "LockPersonality=yes",
+    "RestrictRealtime=yes",
+    "RestrictSUIDSGID=yes",
+    "RestrictNamespaces=yes",
+    "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
+    "SystemCallArchitectures=native",
+    "SystemCallFilter=@system-service",
+    "SystemCallErrorNumber=EPERM",
+)
+# Namespaces of the process's own. Said with PrivateUsers=, as before 253 a user's manager ignores the rest without it.
+FILES = (
+    "PrivateUsers=yes",
+    "PrivateTmp=yes",
+    "ProtectSystem=strict",
+    "ProtectHome=read-only",
+    "ProtectControlGroups=yes",
+    "ProtectKernelModules=yes",
+    "ProtectKernelTunables=yes",
+)
+# Code that is made at run time is CUDA's own way with PTX, and no business of a server on the CPU.
+NO_JIT = "MemoryDenyWriteExecute=yes"
+# Where CUDA keeps what it compiled from PTX: a folder of systemd's, as the rest cannot be written.
+CUDA_CACHE = ("CacheDirectory=paddock/cuda", "Environment=CUDA_CACHE_PATH=%C/paddock/cuda")
+# Options of llama-server that name what it writes.
+WRITES = ("--slot-save-path", "--log-file")
+
+
+def offered(wishes: Wishes, observation: Observation) -> tuple[Groups, str | None]:
+    """The groups of directives that this host may have, and why some are left out."""
+    seen, machine = observation[SANDBOX], observation[MACHINE]
+    cuda = cmake.backend(wishes.settings.llama_cpp, classify(observation[GPU])) == "cuda"
+    if cuda and seen.modprobe and not seen.uvm_at_boot:
+        return {}, (
+            f"the first start after a boot needs {seen.modprobe}, which becomes root and makes /dev/nvidia-uvm, and no"
+            " sandbox of a user's service lets it; with nvidia-uvm in /etc/modules-load.d and a udev rule for it there"
+            " is one"
+        )
+    groups: Groups = {"calls": CALLS if cuda else (*CALLS, NO_JIT)}
+    if not machine.user_namespaces:
+        return groups, "users may make no namespaces here"
+    args = wishes.settings.service.server_args
+    written = [f"ReadWritePaths={path}" for word, path in itertools.pairwise(args) if word in WRITES]
+    groups["files"] = (*FILES, *(CUDA_CACHE if cuda else ()), *written)
+    return groups, None
+
+
+def digest(groups: Groups, release: str, observation: Observation) -> str:
+    """What a trial of the sandbox holds for: directives, release, systemd."""
+    of = [groups, release, observation[MACHINE].systemd_version]
+    return hashlib.sha256(json.dumps(of).encode()).hexdigest()[:16]
+
+
+def directives(wishes: Wishes, release: str, observation: Observation) -> tuple[str, ...]:
+    """The lines of the unit: of the groups that passed their trial here."""
+    groups, _ = offered(wishes, observation)
+    trial = observation[SANDBOX].trial
+    names = trial.groups if trial and trial.digest == digest(groups, release, observation) else ()
+    return tuple(line for name, lines in groups.items() if name in names for line in lines)
+
+
+def sandboxed(wishes: Wishes, observation: Observation) -> Decision:
+    """What the unit will say about the sandbox has been tried here, with the release that it will hold."""
+    try:
+        release = wanted_release(wishes, observation)
+        groups, lacks = offered(wishes, observation)
+    except CannotBuild:
+        return Decision(observation)  # told by what would build it
+    host, trial = observation[HOST], observation[SANDBOX].trial
+    wanted = digest(groups, release.key, observation)
+    there = host.user_manager and release.key in observation[LLAMA_CPP].releases
+    if not there or not groups or (trial and trial.digest == wanted):
+        return Decision(observation)
+    ask = {
+        "server": f"{release.folder(host.data_dir)}/bin/llama-server",
+        "groups": groups,
+        "digest": wanted,
+        "path": PATH,
+        "flags": ["--user"],
+    }
+    script = Script(PROGRAM, (json.dumps(ask),), seconds=TRIAL_SECONDS, python=True)
+    after = observation.replace(SANDBOX, trial=Trial(digest=wanted, groups=tuple(groups)))
+    why = f"try the service's sandbox with this release: {sum(map(len, groups.values()))} directives"
+    step = Step("try the sandbox", script, minor=True)
+    return Decision(after, (why,), (step,), left_out=lacks and SMALLER.format(lacks))
+
+
+def told(unit: str) -> str:
+    """The sandbox in a unit file, in words."""
+    lines = unit.splitlines()
+    found = [name for name, first in {"system calls": CALLS[0], "files": FILES[0]}.items() if first in lines]
+    return f"sandbox: {' and '.join(found)}" if found else "no sandbox"
