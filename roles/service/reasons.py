@@ -7,6 +7,7 @@ import re
 
 from roles.host import HostSeen
 from roles.model.observe import ModelSeen
+from roles.service import sandbox
 from roles.service.command import UNIT
 from roles.service.directives import held, pairs
 from roles.service.observe import ServiceSeen
@@ -50,6 +51,9 @@ def not_as_wanted_at_boot(unit: Unit, seen: ServiceSeen) -> str | None:
 def changes(old: str, new: str) -> str:
     """The options that differ, as `-c 65536 -> 122880`; the model's change where none does."""
     before, after = options(old), options(new)
+    if (was := sandbox.told(old)) != (becomes := sandbox.told(new)):
+        before, after = ({k: v for k, v in each.items() if k not in sandbox.NAMES} for each in (before, after))
+        before["sandbox"], after["sandbox"] = was.removeprefix("sandbox: "), becomes.removeprefix("sandbox: ")
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     told = [f"{name} {before.get(name, 'absent')} -> {after.get(name, 'absent')}" for name in changed]
     return ", ".join(told) or "another model file"

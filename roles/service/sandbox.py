@@ -56,6 +56,7 @@ FILES = (
 NO_JIT = "MemoryDenyWriteExecute=yes"
 # Where CUDA keeps what it compiled from PTX: a folder of systemd's, as the rest cannot be written.
 CUDA_CACHE = ("CacheDirectory=paddock/cuda", "Environment=CUDA_CACHE_PATH=%C/paddock/cuda")
+NAMES = {line.partition("=")[0] for line in (*CALLS, *FILES, NO_JIT, *CUDA_CACHE)}
 # Options of llama-server that name what it writes.
 WRITES = ("--slot-save-path", "--log-file")
 
@@ -123,4 +124,4 @@ def told(unit: str) -> str:
     """The sandbox in a unit file, in words."""
     lines = unit.splitlines()
     found = [name for name, first in {"system calls": CALLS[0], "files": FILES[0]}.items() if first in lines]
-    return f"sandbox: {' and '.join(found)}" if found else "no sandbox"
+    return f"sandbox: {' and '.join(found)}" if found else "sandbox: none"

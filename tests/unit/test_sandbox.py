@@ -14,12 +14,14 @@ import pytest
 from roles.observation import Observation
 from roles.service import sandbox
 from roles.service.observe_sandbox import look_at_sandbox
+from roles.service.reasons import changes
 from roles.service.unit import wanted_unit
 from tests.unit import hosts, local, seed
 from tests.unit.deciding import acting, resting
 from tests.unit.programs import ROLES, assert_old_python_can_run, definitions
 
 MODPROBE = {"modprobe": "/usr/bin/nvidia-modprobe"}
+NONE = {"trial": None}
 NO_NAMESPACES = {**hosts.machine(), "user_namespaces": False}
 
 
@@ -87,13 +89,20 @@ def test_where_nothing_can_run_nothing_is_tried(fields: dict[str, Any]) -> None:
     [
         (hosts.converged(), "sandbox: system calls and files"),
         (hosts.converged(sandbox=trial(groups=["calls"])), "sandbox: system calls"),
-        (hosts.converged(sandbox=trial(groups=[])), "no sandbox"),
-        (hosts.converged(sandbox={"trial": None}), "no sandbox"),
-        (hosts.converged(sandbox=trial(digest="another")), "no sandbox"),
+        (hosts.converged(sandbox=trial(groups=[])), "sandbox: none"),
+        (hosts.converged(sandbox={"trial": None}), "sandbox: none"),
+        (hosts.converged(sandbox=trial(digest="another")), "sandbox: none"),
     ],
 )
 def test_the_unit_says_what_passed_and_nothing_untried(seen: Observation, told: str) -> None:
     assert sandbox.told(wanted_unit(hosts.wishes(), seen).text) == told
+
+
+def test_another_sandbox_is_one_reason_and_not_one_for_each_directive() -> None:
+    old, new = (wanted_unit(hosts.wishes(), seen).text for seen in (hosts.converged(sandbox=NONE), hosts.converged()))
+    assert changes(old, new) == "sandbox none -> system calls and files"
+    edited = new.replace("ProtectHome=read-only", "ProtectHome=no")
+    assert changes(edited, new) == "ProtectHome no -> read-only"
 
 
 def test_a_torn_finding_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
