@@ -16,6 +16,7 @@ from roles import overview
 from roles.benchmark.deploy import benchmark
 from roles.browser.deploy import browser
 from roles.llama_cpp.deploy import llama_cpp, old_releases
+from roles.memory.deploy import memory, memory_of_the_file
 from roles.model.deploy import model
 from roles.packages.deploy import packages
 from roles.service.deploy import lingering, service
@@ -34,8 +35,12 @@ if wishes:
         lingering()  # before the long jobs: they outlive a lost connection only where the user lingers
     if wanted.runs("llama_cpp"):
         llama_cpp(wishes=wishes)
+    if wanted.runs("memory"):
+        memory(wishes=wishes)  # before the weights come: what does not fit is not downloaded
     if wanted.runs("model"):
         model(wishes=wishes)
+    if wanted.runs("memory"):
+        memory_of_the_file(wishes=wishes)  # where the header could not be read ahead
     if wanted.runs("service"):
         service(wishes=wishes)
     if wanted.runs("llama_cpp"):

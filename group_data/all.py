@@ -44,8 +44,8 @@ memory_check = "refuse"  # what becomes of a plan that does not fit: refused, or
 # service: How llama-server runs. Names and values are llama.cpp's own.
 
 context = 32768  # tokens of context, -c
-n_cpu_moe = "auto"  # layers whose experts stay on the CPU; auto leaves the split to llama.cpp's -fit
-gpu_layers = "auto"  # -ngl; auto is all of them
+n_cpu_moe = "auto"  # layers whose experts stay on the CPU; auto is the fewest with which it fits
+gpu_layers = "auto"  # -ngl; auto is all, or without experts as many as fit
 ubatch = 512  # tokens in a physical batch, -ub
 cache_type_k = "f16"  # type of the K cache
 cache_type_v = "f16"  # type of the V cache
@@ -54,7 +54,7 @@ context_shift = False  # drop the oldest messages when the context is full
 flash_attention = "auto"  # -fa
 jinja = True  # use the model's chat template
 threads = "auto"  # -t; auto is one per physical core
-fit = "auto"  # let llama.cpp fit the model to the device; auto is on while n_cpu_moe is auto
+fit = "auto"  # on leaves the split to llama.cpp's own -fit, unplanned; auto is off
 load_mode = "auto"  # -lm: how the model's file gets into memory; auto is llama.cpp's own choice
 lazy_mode = "auto"  # --lazy-mode; auto is llama.cpp's own choice
 moe_cache_mib = 0  # --moe-cache-mib (b11480 and later): VRAM for a cache of experts; 0 is off

@@ -12,6 +12,8 @@ from roles.gpu.observe import GPU
 from roles.host import HOST
 from roles.llama_cpp.cuda import CannotBuild
 from roles.machine import MACHINE
+from roles.memory.plan import Plan
+from roles.memory.wanted import needed_plan
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
@@ -27,11 +29,12 @@ SLOWEST_READING = 20  # tokens a second
 PROGRAM = (Path(__file__).parent / "program.py").read_text("utf-8")
 
 
-def configuration(settings: Settings) -> str:
+def configuration(settings: Settings, plan: Plan | None) -> str:
     """What the seed calls the config of a row: model, experts on the CPU, KV cache."""
     wanted = settings.service
     model = (settings.model.model_file or settings.model.model_path or "").rsplit("/", 1)[-1].removesuffix(".gguf")
-    split = "fit" if fitted(wanted) else f"n{0 if wanted.n_cpu_moe == 'auto' else wanted.n_cpu_moe}"
+    chosen = (plan.n_cpu_moe if plan else None) if wanted.n_cpu_moe == "auto" else wanted.n_cpu_moe
+    split = "fit" if fitted(wanted) else f"n{chosen or 0}"
     kinds = dict.fromkeys((wanted.cache_type_k, wanted.cache_type_v))
     return f"{model}, {split}, KV {'/'.join(kinds)}"
 
@@ -79,7 +82,7 @@ def _planned(wishes: Wishes, stamp: str, observation: Observation) -> Result:
     return Result(
         time="",
         stamp=stamp,
-        config=configuration(wishes.settings),
+        config=configuration(wishes.settings, needed_plan(wishes, observation)),
         tokens=wanted.benchmark_tokens,
         driver=classify(observation[GPU]).driver,
         kernel=observation[MACHINE].kernel,

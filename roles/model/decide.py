@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from roles import job
+from roles import job, programs
 from roles.host import HOST
 from roles.job import Job
 from roles.model.observe import MODEL, File, ModelSeen, Sidecar
@@ -20,16 +20,9 @@ STALL = 60  # seconds without a byte after which a connection is given up
 PAUSES = (1, 2, 4, 8, 16, 30, 60, 60, 60)  # seconds between tries that bring nothing
 
 
-def program() -> str:
-    """The download's two halves as the one program that a host gets: without what the second imports of the first."""
-    first, second = (
-        (Path(__file__).parent / f"{name}_program.py").read_text("utf-8") for name in ("transfer", "download")
-    )
-    own = second.partition("from __future__ import annotations\n")[2].splitlines(keepends=True)
-    return first + "".join(line for line in own if not line.startswith("from roles."))
-
-
-DOWNLOAD = f"exec python3 -ISB - \"$@\" <<'END_OF_PROGRAM'\n{program()}\nEND_OF_PROGRAM"
+HERE = Path(__file__).parent
+PROGRAM = programs.joined(HERE / "transfer_program.py", HERE / "download_program.py")
+DOWNLOAD = f"exec python3 -ISB - \"$@\" <<'END_OF_PROGRAM'\n{PROGRAM}\nEND_OF_PROGRAM"
 
 
 def present(wishes: Wishes, token: str | None, observation: Observation) -> Decision:

@@ -32,7 +32,9 @@ def folder() -> Path:
 
 
 def kept(pin: ModelPin) -> Anatomy | None:
-    """What was read of this model before; None where it was not. Asks nobody."""
+    """What was read of this model before; None where it was not, or its headers are gone. Asks nobody."""
+    if any(twin(file) is None for file in pin.files):
+        return None
     try:
         told = json.loads((folder() / f"{pin.sha256}.json").read_text("utf-8"))
         return Anatomy(**{**told, "expert_bytes": tuple(told["expert_bytes"])})
@@ -69,6 +71,11 @@ def twin(file: PinnedFile) -> Path | None:
     file without its weights."""
     path = folder() / f"{file.sha256}.header"
     return path if path.exists() else None
+
+
+def bytes_of(pin: ModelPin) -> tuple[bytes, ...]:
+    """The headers of all files of a model that is kept here."""
+    return tuple(path.read_bytes() for file in pin.files if (path := twin(file)) is not None)
 
 
 def _bytes_of(file: PinnedFile, wanted: Model, token: str | None, tell: Tell) -> bytes:
@@ -136,7 +143,7 @@ def informed(wishes: Wishes, seen: Observation, tell: Tell | None) -> Wishes:
     """The wishes with what the model's header tells, where the model is still to come; with `tell` the Hub is asked for
     a header that is not kept here. Raises CannotPin and CannotRead."""
     pin = wishes.model
-    if pin is None or holds(pin, seen[MODEL]) or not wishes.settings.runs("model"):
+    if pin is None or holds(pin, seen[MODEL]) or not (wishes.settings.runs("model") or wishes.settings.runs("memory")):
         return wishes
     found = anatomy(pin, wishes.settings.model, tell) if tell else kept(pin)
     return replace(wishes, model=replace(pin, anatomy=found))

@@ -60,6 +60,7 @@ def look_at_model(ask: dict[str, Any]) -> dict[str, Any]:
         "architecture": architecture,
         "layers": metadata.get(f"{architecture}.block_count"),
         "experts": metadata.get(f"{architecture}.expert_count"),
+        "leading_dense": metadata.get(f"{architecture}.leading_dense_block_count") or 0,
         "trained_context": metadata.get(f"{architecture}.context_length"),
         "mla": f"{architecture}.attention.kv_lora_rank" in metadata,
         "stored": stored,
@@ -114,8 +115,9 @@ class Stored(Seen):
 
 class ModelSeen(FileSeen):
     """The first file, and the `rest` of a model in several. `missing`: parts that a given one lacks. From the file's
-    own header: `trained_context` in tokens, and whether its attention is compressed (MLA). `named`: what units and
-    processes use of the models that are `stored`: their folders, an owner's, or `.` for all."""
+    own header: `trained_context` in tokens, `leading_dense` layers without experts, and whether its attention is
+    compressed (MLA). `named`: what units and processes use of the models that are `stored`: their folders, an owner's,
+    or `.` for all."""
 
     rest: tuple[FileSeen, ...] = ()
     missing: tuple[str, ...] = ()
@@ -123,6 +125,7 @@ class ModelSeen(FileSeen):
     architecture: str | None = None
     layers: int | None = None
     experts: int | None = None
+    leading_dense: int = 0
     trained_context: int | None = None
     mla: bool = False
     stored: tuple[Stored, ...] = ()

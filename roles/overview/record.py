@@ -68,7 +68,7 @@ def facts_of(wishes: Wishes, seen: Observation) -> Facts:
     """The facts as they are wanted and seen now. Raises CannotBuild."""
     nvidia, file = classify(seen[GPU]), seen[MODEL].file
     release = wanted_release(wishes, seen)
-    settings = wishes.settings.service.model_dump_json()
+    settings = wishes.settings.service.model_dump_json() + wishes.settings.memory.model_dump_json()
     return Facts(
         driver=nvidia.driver,
         kernel=seen[MACHINE].kernel,

@@ -21,6 +21,7 @@ from roles.llama_cpp import pin as llama_cpp_pin
 from roles.llama_cpp import source, wheels
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.machine import MACHINE
+from roles.memory.observe import MEMORY
 from roles.model import pin as model_pin
 from roles.model.observe import MODEL
 from roles.overview.record import RECORD
@@ -29,7 +30,7 @@ from roles.service.observe_sandbox import SANDBOX
 from roles.settings import Settings, page
 from roles.wishes import Wishes
 
-FRAGMENTS = (HOST, MACHINE, GPU, LLAMA_CPP, MODEL, BROWSER, MODELS, SERVICE, SANDBOX, BENCHMARK, RECORD)
+FRAGMENTS = (HOST, MACHINE, GPU, LLAMA_CPP, MODEL, MEMORY, BROWSER, MODELS, SERVICE, SANDBOX, BENCHMARK, RECORD)
 _checked: list[State] = []
 _locks: list[lock.Lock] = []
 _resolving = threading.Lock()  # hosts prepare at the same time, and a moving ref must be one commit for all of them

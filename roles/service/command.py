@@ -10,11 +10,12 @@ from pathlib import Path
 
 import jinja2
 
+from roles.memory.plan import Split
+from roles.memory.words import split_words, words
 from roles.service.options import asked_for, spelled
 from roles.settings import Service
 
 UNIT = "paddock-llama-server.service"
-ALL_LAYERS = 99
 _TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     loader=jinja2.FileSystemLoader(Path(__file__).parents[2] / "templates"),
@@ -26,7 +27,7 @@ _TEMPLATES = jinja2.Environment(
 
 def fitted(wanted: Service) -> bool:
     """Whether llama.cpp itself chooses the split. Never together with numbers of our own (llama.cpp#27872)."""
-    return wanted.fit == "on" or (wanted.fit == "auto" and wanted.n_cpu_moe == "auto" and wanted.gpu_layers == "auto")
+    return wanted.fit == "on"
 
 
 def arguments(
@@ -36,18 +37,13 @@ def arguments(
     device: bool,
     key_file: str = "",
     knows: Collection[str] = (),
+    split: Split | None = None,
 ) -> list[str]:
-    """llama-server's arguments. `device`: there is one that takes layers, so the split is spelled out. `knows`: the
+    """llama-server's arguments. `device`: there is one that takes layers; `split`: which, as planned. `knows`: the
     options of the release; empty where it is still to come. Raises LacksOption."""
-    args = ["-m", model, "-c", wanted.context, "-ub", wanted.ubatch, "-np", 1]
+    args: list[object] = ["-m", model, *words(wanted, rpc_servers)]
     args += ["--cache-ram", wanted.cache_ram_mib, "--context-shift" if wanted.context_shift else "--no-context-shift"]
-    args += ["-ctk", wanted.cache_type_k, "-ctv", wanted.cache_type_v, "-fa", wanted.flash_attention]
-    if rpc_servers:
-        args += ["--rpc", ",".join(rpc_servers)]
-    if not fitted(wanted) and device:
-        args += ["-ngl", ALL_LAYERS if wanted.gpu_layers == "auto" else wanted.gpu_layers]
-    if wanted.n_cpu_moe != "auto":
-        args += ["--n-cpu-moe", wanted.n_cpu_moe]
+    args += split_words(split) if split else []
     args += ["-fit", "on" if fitted(wanted) and device else "off", "--jinja" if wanted.jinja else "--no-jinja"]
     if wanted.threads != "auto":
         args += ["-t", wanted.threads]

@@ -11,6 +11,7 @@ from roles.llama_cpp import cmake
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import wanted_release
 from roles.machine import MACHINE
+from roles.memory.wanted import needed_plan
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.service import command
@@ -37,20 +38,21 @@ class Unit:
 
 
 def wanted_unit(wishes: Wishes, observation: Observation) -> Unit:
-    """Raises CannotBuild, as what the unit runs is a release, and LacksOption."""
+    """Raises CannotBuild, as what the unit runs is a release, NotPlanned and LacksOption."""
     host, model, wanted = observation[HOST], observation[MODEL], wishes.settings.service
     build = wishes.settings.llama_cpp
     release = wanted_release(wishes, observation)
     device = cmake.backend(build, classify(observation[GPU])) != "cpu"
     words = [f"{release.folder(host.data_dir)}/bin/llama-server"]
     knows = observation[LLAMA_CPP].options.get(release.key, ())
-    words += command.arguments(wanted, model.path, build.rpc_servers, device, key_file(wanted, host), knows)
+    keys, split = key_file(wanted, host), needed_plan(wishes, observation)
+    words += command.arguments(wanted, model.path, build.rpc_servers, device, keys, knows, split)
     file = model.file
     # A file that was replaced under the same name is another one to the process, which has the old one open.
     identity = f"{wishes.model.sha256 if wishes.model else ''} {file.size} {file.mtime_ns}" if file else ""
     identity += "".join(f" {one.file.size} {one.file.mtime_ns}" for one in model.rest if one.file)
-    if keys := observation[SERVICE].key_file:  # read at the start alone: a new key is for a new process
-        identity += f" {keys.size} {keys.mtime_ns}"
+    if held := observation[SERVICE].key_file:  # read at the start alone: a new key is for a new process
+        identity += f" {held.size} {held.mtime_ns}"
     cap, swap = memory_max(wanted, host), size_in_bytes(wanted.service_memory_swap_max)
     inside = directives(wishes, release.key, observation)
     frame = command.Frame(cap, swap, observation[MACHINE].systemd_version or 0, variables(knows), inside)

@@ -21,9 +21,11 @@ class Service(Record):
 
     context: int = key(32768, "tokens of context, -c", 122880, ge=256)
     n_cpu_moe: Annotated[int, Field(ge=0)] | Auto = key(
-        "auto", "layers whose experts stay on the CPU; auto leaves the split to llama.cpp's -fit", 44
+        "auto", "layers whose experts stay on the CPU; auto is the fewest with which it fits", 44
     )
-    gpu_layers: Annotated[int, Field(ge=0)] | Auto = key("auto", "-ngl; auto is all of them", 99)
+    gpu_layers: Annotated[int, Field(ge=0)] | Auto = key(
+        "auto", "-ngl; auto is all, or without experts as many as fit", 99
+    )
     ubatch: int = key(512, "tokens in a physical batch, -ub", 2048, ge=1)
     cache_type_k: CacheType = key("f16", "type of the K cache", "q4_0")
     cache_type_v: CacheType = key("f16", "type of the V cache", "q4_0")
@@ -33,7 +35,7 @@ class Service(Record):
     jinja: bool = key(True, "use the model's chat template", False)
     threads: Annotated[int, Field(ge=1)] | Auto = key("auto", "-t; auto is one per physical core", 6)
     fit: Literal["on", "off", "auto"] = key(
-        "auto", "let llama.cpp fit the model to the device; auto is on while n_cpu_moe is auto", "off"
+        "auto", "on leaves the split to llama.cpp's own -fit, unplanned; auto is off", "off"
     )
     load_mode: Literal["auto", "none", "mmap", "mlock", "mmap+mlock", "dio"] = key(
         "auto", "-lm: how the model's file gets into memory; auto is llama.cpp's own choice", "mmap"

@@ -96,7 +96,7 @@ def smoke(server: Served) -> Any:
         "key_file": "",
         "depths": wanted.benchmark.benchmark_depths,
         "stamp": "",
-        "config": configuration(wanted),
+        "config": configuration(wanted, None),
         "tokens": wanted.benchmark.benchmark_tokens,
         "driver": None,
         "kernel": os.uname().release,

@@ -16,6 +16,7 @@ ROLES = [
     "Browser | Keep the browser's local AI model away",
     "Service | Let the user's units outlive the login",
     "llama.cpp | Build the pinned release",
+    "Memory | Plan the memory",
     "Service | Try the service's sandbox",
     "Service | Run llama-server",
     "Benchmark | Measure what is served",
@@ -43,6 +44,7 @@ def test_each_change_of_a_bare_host_has_its_role_and_its_reason(dry: Run) -> Non
         "Browser: /etc/chromium/policies/managed/paddock.json: absent",
         "Service: dev does not linger",
         "llama.cpp: build llama.cpp 012345678 (0123456789ab) for cpu: no release on this host yet; about 1 min",
+        "Memory: plan the memory with llama.cpp itself: nothing is planned yet",
         "Service: try the service's sandbox with this release: 17 directives",
         "Service: start llama-server: paddock-llama-server.service is not on this host yet",
         "Benchmark: measure at 0 and 2048 tokens of context: nothing measured yet",
@@ -95,7 +97,7 @@ def test_json_is_all_that_stands_on_standard_output(as_json: Run) -> None:
 
 
 def test_no_change_is_conditional(as_json: Run) -> None:
-    assert list(column(as_json, "hosts_with_conditional_change").values()) == [[]] * 14
+    assert list(column(as_json, "hosts_with_conditional_change").values()) == [[]] * 16
 
 
 def test_only_the_role_that_is_named_is_planned(only_benchmark: Run) -> None:

@@ -10,6 +10,7 @@ from roles.benchmark import decide as benchmark
 from roles.browser import decide as browser
 from roles.browser import freed
 from roles.llama_cpp import decide as llama_cpp
+from roles.memory import decide as memory
 from roles.model import collect
 from roles.model import decide as model
 from roles.observation import Observation
@@ -36,7 +37,9 @@ def in_order(wishes: Wishes, has_password: bool = True) -> dict[str, Decide]:
         "lingering": partial(service.lingering, has_password),
         "toolkit": partial(llama_cpp.toolkit_there, wishes),
         "llama_cpp": partial(llama_cpp.built, wishes),
+        "memory": partial(memory.planned, wishes, (), None),
         "model": partial(model.present, wishes, None),
+        "memory of the file": partial(memory.planned, wishes, (), None),
         "sandbox": partial(sandbox.sandboxed, wishes),
         "service": partial(service.running, wishes),
         "old releases": partial(llama_cpp.collected, wishes),

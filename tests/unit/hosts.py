@@ -16,6 +16,7 @@ from roles.host import COMMANDS
 from roles.llama_cpp.release import wanted_release
 from roles.machine import CACHE, MODELS
 from roles.machine import DATA as DATA_FOLDER
+from roles.memory import wanted as memory
 from roles.observation import Observation
 from roles.overview import FRAGMENTS
 from roles.overview.record import facts_of
@@ -97,6 +98,7 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "stored": [],
             "named": [],
         },
+        "memory": {"plans": {}},
         "browser": browsers(),
         "browser_models": {"profiles": [], "services": []},
         "service": {
@@ -238,6 +240,7 @@ def converged_answers(wanted: Wishes | None = None, **changes: dict[str, Any]) -
         answers["model"] |= {"file": file, "sidecar": sidecar}
     release = wanted_release(wanted, parsed(answers))
     answers["llama_cpp"]["releases"] = {release.key: release.stamp}
+    answers["memory"] = {"plans": plans(wanted, answers)}
     groups, _ = sandbox.offered(wanted, parsed(answers))
     trial = {"digest": sandbox.digest(groups, release.key, parsed(answers)), "groups": list(groups)}
     answers["sandbox"] = {**answers["sandbox"], "trial": trial}
@@ -247,6 +250,28 @@ def converged_answers(wanted: Wishes | None = None, **changes: dict[str, Any]) -
     answers["benchmark"] = {"last": figures(wanted, answers["service"]["running_stamp"])}
     answers["record"] = {"facts": facts_of(wanted, parsed(answers)).model_dump()}
     return changed(answers, changes)
+
+
+def plans(wanted: Wishes, answers: Answers, **fields: Any) -> dict[str, Any]:
+    """The plan that was made for this: what llama.cpp said of a model with 48 layers, all that is on the devices."""
+    seen, service = parsed(answers), wanted.settings.service
+    digest, kind = memory.digest(wanted, seen), memory.backend(wanted, seen)
+    device = {"cuda": "CUDA0", "rpc": "RPC0"}.get(kind)
+    free = {"device": device, "name": "some", "total": 6144, "reserve": 768, "margin": 256, "overhead": 320}
+    told = {
+        "digest": digest,
+        "backend": kind,
+        "gpu_layers": 99 if service.gpu_layers == "auto" else service.gpu_layers,
+        "n_cpu_moe": 44 if service.n_cpu_moe == "auto" else service.n_cpu_moe,
+        "layers": 49,
+        "offloaded": 49 if device else 0,
+        "moe_layers": 48,
+        "moe_layers_on_cpu": 44,
+        "devices": [{"device": device, "model": 1594, "context": 1800, "compute": 1203}] if device else [],
+        "host": {"device": "Host", "model": 6777, "context": 0, "compute": 512},
+        "budgets": [{**free, "limit": None, "room": 4800}] if device else [],
+    }
+    return {digest: {**told, **fields}} if memory.planned_by_us(wanted, kind) else {}
 
 
 def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def test_on_a_bare_host_every_role_that_can_acts() -> None:
         decision = decide(seen)
         acts += [name] if decision.steps else []
         seen = decision.after
-    before = ["packages", "browser", "lingering", "llama_cpp", "model"]
+    before = ["packages", "browser", "lingering", "llama_cpp", "model", "memory of the file"]
     assert acts == [*before, "sandbox", "service", "benchmark", "record"]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from roles.benchmark import decide, table
 from roles.benchmark.observe import BENCHMARK, Result
+from roles.memory.plan import Plan, Share
 from roles.service.observe import SERVICE
 from tests.unit import hosts, seed
 from tests.unit.deciding import Decide, acting, reasons, refusal, resting
@@ -83,7 +84,7 @@ def test_the_runner_is_told_what_is_served_and_what_is_wanted() -> None:
         "url": "http://127.0.0.1:8091",
         "key_file": "",
         "stamp": seen[SERVICE].running_stamp,
-        "config": "Flint-abliterated-Mix-12G, fit, KV f16",
+        "config": "Flint-abliterated-Mix-12G, n0, KV f16",
         "depths": [0, 2048],
         "tokens": 64,
         "driver": None,
@@ -98,24 +99,29 @@ def test_the_limit_of_a_run_has_room_for_every_figures_own(depths: list[int]) ->
     assert decide.limit(wanted) > sum(600 + depth / definitions("benchmark/program.py").SLOWEST for depth in depths)
 
 
+HOST = Share(device="Host", model=6777, context=0, compute=512)
+
+
 @pytest.mark.parametrize(
     ("data", "config"),
     [
         (seed.SETTINGS, "Flint-abliterated-Mix-12G, n44, KV q4_0"),
-        ({}, "Flint-abliterated-Mix-12G, fit, KV f16"),
+        ({}, "Flint-abliterated-Mix-12G, n7, KV f16"),
+        ({"fit": "on"}, "Flint-abliterated-Mix-12G, fit, KV f16"),
         ({"n_cpu_moe": 48, "cache_type_k": "q8_0", "cache_type_v": "q8_0"}, "Flint-abliterated-Mix-12G, n48, KV q8_0"),
-        ({"cache_type_k": "q8_0", "cache_type_v": "q4_0"}, "Flint-abliterated-Mix-12G, fit, KV q8_0/q4_0"),
-        ({"gpu_layers": 20}, "Flint-abliterated-Mix-12G, n0, KV f16"),
-        ({"model_path": "/a/b.c/My.Model.gguf"}, "My.Model, fit, KV f16"),
+        ({"cache_type_k": "q8_0", "cache_type_v": "q4_0"}, "Flint-abliterated-Mix-12G, n7, KV q8_0/q4_0"),
+        ({"gpu_layers": 20}, "Flint-abliterated-Mix-12G, n7, KV f16"),
+        ({"model_path": "/a/b.c/My.Model.gguf"}, "My.Model, n7, KV f16"),
     ],
 )
 def test_a_row_is_called_as_in_the_article(data: dict[str, Any], config: str) -> None:
-    assert decide.configuration(hosts.wishes(**data).settings) == config
+    plan = Plan(digest="", gpu_layers=99, n_cpu_moe=7, layers=49, offloaded=49, devices=(), host=HOST)
+    assert decide.configuration(hosts.wishes(**data).settings, plan) == config
 
 
 def test_the_model_of_a_repository_is_called_by_its_file() -> None:
     settings = hosts.wishes(hosts.HUB_DATA, model_file="sub/Some-Q4_K_M.gguf").settings
-    assert decide.configuration(settings) == "Some-Q4_K_M, fit, KV f16"
+    assert decide.configuration(settings, None) == "Some-Q4_K_M, n0, KV f16"
 
 
 def shown(**fields: Any) -> tuple[list[str], list[str]]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from roles.memory.plan import Split
+from roles.memory.words import TO_COME
 from roles.service import command
 from roles.service.options import variables
 from roles.service.unit import wanted_unit
@@ -18,14 +20,15 @@ MODEL = "/models/some.gguf"
 # The options of a release from before --cors-origins.
 KNOWN = tuple(word for word in command.arguments(hosts.wishes().settings.service, MODEL, (), True) if word[0] == "-")
 KNOWN = tuple(word for word in KNOWN if word != "--cors-origins")
+SEEDS = Split(gpu_layers=99, n_cpu_moe=44)
 
 
 def service(**data: Any) -> Service:
     return hosts.wishes(**data).settings.service
 
 
-def arguments(device: bool = True, rpc: tuple[str, ...] = (), **data: Any) -> list[str]:
-    return command.arguments(service(**data), MODEL, rpc, device)
+def arguments(device: bool = True, rpc: tuple[str, ...] = (), split: Split | None = None, **data: Any) -> list[str]:
+    return command.arguments(service(**data), MODEL, rpc, device, split=split)
 
 
 def text(memory_max: int = 3 << 30, swap_max: int = 0, identity: str = "") -> str:
@@ -36,17 +39,18 @@ def text(memory_max: int = 3 << 30, swap_max: int = 0, identity: str = "") -> st
 def test_the_seeds_settings_render_every_option_of_its_final_command() -> None:
     assert len(seed.command()) == 19
     wanted = seed.wishes()
-    words = command.arguments(wanted.settings.service, hosts.MODEL_PATH, (), device=True)
+    words = command.arguments(wanted.settings.service, hosts.MODEL_PATH, (), device=True, split=SEEDS)
     assert seed.command() <= seed.pairs(words)
 
 
 def test_beside_them_it_gets_one_slot_no_foreign_pages_and_a_log_that_tells_where_the_layers_went() -> None:
-    words = command.arguments(seed.wishes().settings.service, hosts.MODEL_PATH, (), device=True)
+    words = command.arguments(seed.wishes().settings.service, hosts.MODEL_PATH, (), device=True, split=SEEDS)
     assert seed.pairs(words) - seed.command() == {("-np", "1"), ("-lv", "4"), ("--cors-origins", "localhost")}
 
 
 def test_the_seeds_unit_runs_that_command_within_24_gigabytes() -> None:
-    unit = wanted_unit(seed.wishes(), hosts.parsed(seed.laptop_answers()))
+    laptop = seed.laptop_answers()
+    unit = wanted_unit(seed.wishes(), hosts.parsed({**laptop, "memory": {"plans": hosts.plans(seed.wishes(), laptop)}}))
     assert "\nMemoryMax=24G\nMemorySwapMax=0\n" in unit.text
     assert unit.memory_max == 24 << 30
     start = re.search(r"^ExecStart=(\S+) (.*)$", unit.text, re.M)
@@ -56,24 +60,30 @@ def test_the_seeds_unit_runs_that_command_within_24_gigabytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "device", "expected"),
+    ("data", "split", "expected"),
     [
-        ({}, True, {("-fit", "on")}),
-        ({}, False, {("-fit", "off")}),
-        ({"fit": "off"}, True, {("-fit", "off"), ("-ngl", "99")}),
-        ({"fit": "off"}, False, {("-fit", "off")}),
-        ({"n_cpu_moe": 44}, True, {("-fit", "off"), ("-ngl", "99"), ("--n-cpu-moe", "44")}),
-        ({"n_cpu_moe": 0}, True, {("-fit", "off"), ("-ngl", "99"), ("--n-cpu-moe", "0")}),
-        ({"gpu_layers": 20}, True, {("-fit", "off"), ("-ngl", "20")}),
-        ({"gpu_layers": 0}, True, {("-fit", "off"), ("-ngl", "0")}),
+        ({"fit": "on"}, None, {("-fit", "on")}),
+        ({}, Split(gpu_layers=99), {("-fit", "off"), ("-ngl", "99")}),
+        ({"fit": "off"}, Split(gpu_layers=20), {("-fit", "off"), ("-ngl", "20")}),
+        ({}, SEEDS, {("-fit", "off"), ("-ngl", "99"), ("--n-cpu-moe", "44")}),
+        ({}, Split(gpu_layers=0, n_cpu_moe=0), {("-fit", "off"), ("-ngl", "0"), ("--n-cpu-moe", "0")}),
+        ({}, Split(gpu_layers=99, n_cpu_ffn=7), {("-fit", "off"), ("-ngl", "99"), ("--n-cpu-ffn", "7")}),
+        ({}, Split(gpu_layers=99, tensor_split=(4800, 9000)), {("-fit", "off"), ("-ngl", "99"), ("-ts", "4800,9000")}),
+        ({}, Split(gpu_layers=99, to_come=("n_cpu_moe",)), {("-fit", "off"), ("-ngl", "99"), ("--n-cpu-moe", TO_COME)}),
     ],
 )
 def test_the_split_is_either_llama_cpps_own_or_spelled_out(
-    data: dict[str, Any], device: bool, expected: set[tuple[str, str]]
+    data: dict[str, Any], split: Split | None, expected: set[tuple[str, str]]
 ) -> None:
-    split = {"-fit", "-ngl", "--n-cpu-moe"}
-    found = {pair for pair in seed.pairs(arguments(device, **data)) if pair[0] in split}
-    assert found == expected
+    options = {"-fit", "-ngl", "--n-cpu-moe", "--n-cpu-ffn", "-ts"}
+    assert {pair for pair in seed.pairs(arguments(split=split, **data)) if pair[0] in options} == expected
+
+
+@pytest.mark.parametrize("data", [{}, {"fit": "on"}, {"n_cpu_moe": 44}, {"gpu_layers": 20}])
+def test_without_a_device_there_is_nothing_to_split(data: dict[str, Any]) -> None:
+    found = seed.pairs(arguments(device=False, **data))
+    assert ("-fit", "off") in found
+    assert not {"-ngl", "--n-cpu-moe"} & {option for option, _ in found}
 
 
 @pytest.mark.parametrize(

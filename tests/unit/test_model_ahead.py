@@ -138,5 +138,5 @@ def test_the_service_is_another_when_any_of_its_files_is() -> None:
 
 
 def test_what_runs_on_the_host_is_old_python() -> None:
-    assert_old_python_can_run(decide.program())
+    assert_old_python_can_run(decide.PROGRAM)
     assert_old_python_can_run(REMOVE)

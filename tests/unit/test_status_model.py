@@ -30,6 +30,7 @@ def test_it_tells_what_the_header_tells_where_it_is_kept_and_else_what_the_host_
     kept = tmp_path / f"paddock/headers/{hosts.PIN.sha256}.json"
     kept.parent.mkdir(parents=True)
     kept.write_text(json.dumps(asdict(KNOWN)))
+    kept.with_suffix(".header").write_bytes(b"GGUF")
     assert serves(hub=True)[1] == str(KNOWN)
     assert str(KNOWN).endswith(
         "150.0 MB of experts a layer, 900.0 MB of attention, trained for 40960 tokens, chat template"

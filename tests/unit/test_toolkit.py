@@ -122,7 +122,17 @@ def test_a_bare_host_is_planned_to_the_end() -> None:
         assert decision.refusal is None, (name, decision.refusal)
         acted += [name] if decision.steps else []
         seen = decision.after
-    assert acted == ["packages", "browser", "lingering", "toolkit", "llama_cpp", "service", "benchmark", "record"]
+    assert acted == [
+        "packages",
+        "browser",
+        "lingering",
+        "toolkit",
+        "llama_cpp",
+        "memory",
+        "service",
+        "benchmark",
+        "record",
+    ]
     assert list(seen[LLAMA_CPP].releases) == [UNKNOWN]
 
 

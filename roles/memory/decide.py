@@ -1,0 +1,186 @@
+"""Whether the memory that the model takes has been planned, whether it fits, and how to plan it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from roles import programs
+from roles.host import HOST
+from roles.llama_cpp.cuda import CannotBuild
+from roles.llama_cpp.observe import LLAMA_CPP
+from roles.llama_cpp.release import Release, wanted_release
+from roles.memory import report, wanted
+from roles.memory.fitting_program import ALL_LAYERS, REMEDY
+from roles.memory.observe import FOLDER, MEMORY
+from roles.memory.plan import Plan, Share
+from roles.memory.words import OWN_SPREAD, uncounted, words
+from roles.model.decide import holds, unfit_path
+from roles.model.observe import MODEL
+from roles.observation import Observation
+from roles.operation import Decision, Step
+from roles.remote import Script
+from roles.settings import Settings
+from roles.wishes import Wishes
+
+SECONDS = 1800  # a question takes about one, and one that hangs ends all of it
+HERE = Path(__file__).parent
+PROGRAM = programs.joined(*(HERE / f"{name}_program.py" for name in ("fitting", "oracle", "plan")))
+
+
+def planned(
+    wishes: Wishes, headers: tuple[bytes, ...], tell: Callable[[list[str]], None] | None, observation: Observation
+) -> Decision:
+    """llama.cpp itself has said what the model takes with these settings on these devices, and it fits. `headers`: of
+    the model's files, where it is still to come; `tell` gets what the program printed."""
+    try:
+        kind, release = wanted.backend(wishes, observation), wanted_release(wishes, observation)
+        if not wanted.planned_by_us(wishes, kind):
+            return Decision(
+                observation, left_out="fit='on' leaves the split to llama.cpp: nothing is planned or checked"
+            )
+        plan = wanted.plan_of(wishes, observation)
+    except CannotBuild as error:
+        return Decision(observation, refusal=str(error))
+    if plan is not None:
+        return judged(wishes, plan, observation)
+    if release.key not in observation[LLAMA_CPP].releases:
+        return Decision(
+            observation, refusal=f"release {release.key} of llama.cpp is not on this host; run the llama_cpp role too"
+        )
+    there = holds(wishes.model, observation[MODEL]) if wishes.model else True
+    if wishes.model is None and (problem := unfit_path(observation[MODEL])):
+        return Decision(observation, refusal=problem)
+    if not there and wishes.model and wishes.model.anatomy is None:
+        return Decision(
+            observation, left_out="the model's header is not known here, so the memory is planned after the download"
+        )
+    layers, moe_layers = wanted.anatomy(wishes, observation)
+    if not layers and not wanted.own_numbers(wishes.settings, bool(moe_layers)) and kind != "cpu":
+        return Decision(
+            observation, refusal="the model's header does not tell how many layers it has; set gpu_layers as a number"
+        )
+    job = _job(wishes, release, kind, () if there else headers, observation)
+    what = "" if there else ", by the header of the model"
+    return Decision(
+        _after(wishes, kind, bool(moe_layers), observation),
+        reasons=(f"plan the memory with llama.cpp itself{what}: {_why(observation)}",),
+        steps=(
+            Step("plan the memory", Script(PROGRAM, (json.dumps(job),), seconds=SECONDS, python=True), report=tell),
+        ),
+    )
+
+
+def judged(wishes: Wishes, plan: Plan, observation: Observation) -> Decision:
+    """A plan that does not fit stops the host, or is said; so is what others hold of the VRAM."""
+    refuse = wishes.settings.memory.memory_check == "refuse"
+    if plan.problem and refuse:
+        return Decision(observation, refusal=plan.problem + REMEDY)
+    told = [plan.problem, *report.warnings(wishes.settings, plan, wanted.nvidia(observation))]
+    if not plan.checked and plan.made:
+        told.append("this release has no llama-fit-params --fit-print, so nobody has checked that the model fits")
+    return Decision(observation, left_out="; ".join(filter(None, told)) or None)
+
+
+def uncounted_refusal(settings: Settings) -> str | None:
+    """The sentence about memory that would be missing in the plan."""
+    if settings.memory.memory_check == "warn" or not (found := uncounted(settings.service)):
+        return None
+    return (
+        f"server_args: {found[0]} takes memory that llama-fit-params does not count; leave room for it with"
+        " vram_margin_mib and set memory_check='warn', or leave it out"
+    )
+
+
+def _why(observation: Observation) -> str:
+    return "nothing is planned yet" if not observation[MEMORY].plans else "another release, model, card or setting"
+
+
+def _job(
+    wishes: Wishes, release: Release, kind: str, headers: tuple[bytes, ...], observation: Observation
+) -> dict[str, Any]:
+    """What the program is told."""
+    settings, host = wishes.settings, observation[HOST]
+    service, memory = settings.service, settings.memory
+    layers, moe_layers = wanted.anatomy(wishes, observation)
+    twin = [
+        {
+            "name": file.path.rsplit("/", 1)[-1],
+            "size": file.size,
+            "header": base64.b64encode(zlib.compress(header)).decode(),
+        }
+        for file, header in zip(wishes.model.files if wishes.model else (), headers, strict=False)
+    ]
+    return {
+        "digest": wanted.digest(wishes, observation),
+        "release": release.key,
+        "bin": f"{release.folder(host.data_dir)}/bin",
+        "folder": FOLDER,
+        "backend": kind,
+        "model": observation[MODEL].path,
+        "twin": twin,
+        "words": words(service, ()),
+        "extra": list(service.server_args),
+        "rpc_servers": len(settings.llama_cpp.rpc_servers),
+        "own_tensor_split": bool(OWN_SPREAD & set(service.server_args)),
+        "layers": layers,
+        "moe_layers": moe_layers,
+        "context": service.context,
+        "gpu_layers": None if service.gpu_layers == "auto" else service.gpu_layers,
+        "n_cpu_moe": None if service.n_cpu_moe == "auto" else service.n_cpu_moe,
+        "explicit": wanted.own_numbers(settings, bool(moe_layers)),
+        "cards": wanted.cards(wishes, observation) if kind == "cuda" else [],
+        "reserve": 0 if memory.vram_reserve_mib == "auto" else memory.vram_reserve_mib,
+        "margin": memory.vram_margin_mib,
+        "limit": memory.vram_limit_mib,
+        "overhead": wanted.OVERHEAD.get(kind, 0),
+        "moe_cache": service.moe_cache_mib,
+        "alternatives": alternatives(settings),
+        "holders": report.holders(wanted.nvidia(observation)),
+        "check": memory.memory_check,
+    }
+
+
+def alternatives(settings: Settings) -> list[dict[str, Any]]:
+    """Smaller wishes, the cheapest loss first: speed of reading, precision of the cache, tokens."""
+    service = settings.service
+    found: list[dict[str, Any]] = []
+    if service.ubatch > 512:
+        found.append({"option": "-ub", "changes": {"-ub": "512"}, "told": f"ubatch 512 instead of {service.ubatch}"})
+    now = service.cache_type_k if service.cache_type_k == service.cache_type_v else "mixed"
+    for kind in ("q8_0", "q4_0") if service.flash_attention != "off" else ():
+        if kind == "q4_0":
+            found.append({"option": "-c"})
+        if now not in (kind, "q4_0") and not (now in ("q5_0", "q5_1", "q4_1", "iq4_nl") and kind == "q8_0"):
+            changes = {"-ctk": kind, "-ctv": kind}
+            found.append({"option": "-ctk", "changes": changes, "told": f"KV {kind} instead of {now}"})
+    return found or [{"option": "-c"}]
+
+
+def _after(wishes: Wishes, kind: str, moe: bool, observation: Observation) -> Observation:
+    """The plan to come: its numbers are known where they are the inventory's own."""
+    service = wishes.settings.service
+    unknown = ["n_cpu_moe"] if moe and service.n_cpu_moe == "auto" else []
+    if not moe and service.gpu_layers == "auto":
+        unknown.append("gpu_layers")
+    if len(wanted.nvidia(observation).gpus) > 1 and kind == "cuda":
+        unknown.append("tensor_split")
+    key = wanted.digest(wishes, observation)
+    plan = Plan(
+        digest=key,
+        backend=kind,
+        made=False,
+        checked=False,
+        gpu_layers=ALL_LAYERS if service.gpu_layers == "auto" else service.gpu_layers,
+        n_cpu_moe=None if service.n_cpu_moe == "auto" else service.n_cpu_moe,
+        to_come=tuple(unknown) if kind != "cpu" else (),
+        layers=0,
+        offloaded=0,
+        devices=(),
+        host=Share(device="Host", model=0, context=0, compute=0),
+    )
+    return observation.replace(MEMORY, plans={**observation[MEMORY].plans, key: plan})

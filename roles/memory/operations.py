@@ -1,0 +1,30 @@
+"""Operations of the memory role."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+
+from pyinfra.api import operation
+from pyinfra.api.command import PyinfraCommand
+
+from roles.memory import decide, report
+from roles.model import header
+from roles.model.decide import holds
+from roles.model.observe import MODEL
+from roles.observation import Observation, context
+from roles.operation import Decision, converge
+from roles.wishes import Wishes
+
+
+@operation()
+def planned(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """llama.cpp itself has said what the model takes of each device, and it fits."""
+    state, host = context()
+
+    def due(seen: Observation) -> Decision:
+        known = header.informed(wishes, seen, None)
+        to_come = known.model is not None and not holds(known.model, seen[MODEL])
+        headers = header.bytes_of(known.model) if state.is_executing and to_come and known.model else ()
+        return decide.planned(known, headers, report.teller(host.log), seen)
+
+    yield from converge(due)

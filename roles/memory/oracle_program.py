@@ -1,0 +1,166 @@
+"""Runs on the host: asks llama-fit-params of a release what each device would hold, without loading a weight.
+
+Each question opens a context on the devices for a second, so that there is a look at their free memory before it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+ANSWER_SECONDS = 120  # usually it takes one
+TO_ASK = 400  # MiB: a CUDA context takes about 320 (unslothai/unsloth#6718)
+SPLIT_OPTIONS = {"gpu_layers": "-ngl", "n_cpu_moe": "--n-cpu-moe", "n_cpu_ffn": "--n-cpu-ffn"}
+
+
+def fail(sentence: str) -> None:
+    sys.exit("paddock: " + sentence)
+
+
+def changed(words: list[str], changes: dict[str, str]) -> list[str]:
+    """The command line with other values for some of its options."""
+    return [changes.get(before, word) for before, word in zip(["", *words], words)]  # noqa: B905
+
+
+def of_them(words: list[str], knows: set[str]) -> list[str]:
+    """The options that this release's llama-fit-params shares with its server, and their values."""
+    kept, keep = [], False
+    for word in words:
+        if word.startswith("-") and not word[1:].replace(".", "").isdigit():
+            keep = word in knows
+        kept += [word] if keep else []
+    return kept
+
+
+class Oracle:
+    """One release and one model. `words`: the options that the server gets too; `asked`: every answer so far."""
+
+    def __init__(self, job: dict[str, Any], model: str) -> None:
+        self.bin, self.backend, self.holders = job["bin"], job["backend"], job["holders"]
+        self.program = self.bin + "/llama-fit-params"
+        self.tensor_split: list[int] = []
+        self.asked: list[dict[str, Any]] = []
+        self.knows = self.options() if os.path.exists(self.program) else set()
+        self.words = ["-m", model, *job["words"], *of_them(job["extra"], self.knows)]
+
+    def tool(self, argv: list[str]) -> Any:
+        """Nobody's environment or settings: only the release is asked."""
+        env = {"PATH": os.environ.get("PATH", ""), "HOME": "/nonexistent", "LC_ALL": "C"}
+        name = os.path.basename(argv[0])
+        try:
+            return subprocess.run(
+                argv,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=ANSWER_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            fail(f"{name} gave no answer within {ANSWER_SECONDS} s, so nothing can be planned; does a device hang?")
+        except OSError as error:
+            fail(f"{name} of this release cannot be run: {error.strerror}")
+
+    def options(self) -> set[str]:
+        """What `--help` knows."""
+        lines = [line for line in self.tool([self.program, "--help"]).stdout.splitlines() if line.startswith("-")]
+        heads = [re.split(r"  +(?=[^\s-])", line)[0] for line in lines]
+        return {word for head in heads for word in re.findall(r"(?:^|[\s,])(--?[A-Za-z][\w-]*)", head)}
+
+    def look(self) -> None:
+        """Before anything opens a context on a card, the card has room for one."""
+        smi = shutil.which("nvidia-smi") or "/usr/lib/wsl/lib/nvidia-smi"
+        if self.backend != "cuda" or not os.path.exists(smi):
+            return
+        told = self.tool([smi, "--query-gpu=name,memory.free", "--format=csv,noheader,nounits"]).stdout
+        for name, free in re.findall(r"^(.*), *(\d+)\s*$", told, re.M):
+            if int(free) < TO_ASK:
+                fail(
+                    f"{name} has {free} MiB of VRAM free, and llama.cpp needs about {TO_ASK} to say what a model takes;"
+                    f" close what holds it{self.holders}"
+                )
+
+    def devices(self) -> list[dict[str, Any]]:
+        """What llama.cpp finds to hold layers: its name, the card's, and MiB in all."""
+        if self.backend == "cpu":
+            return []
+        self.look()
+        rpc = self.words[self.words.index("--rpc") : self.words.index("--rpc") + 2] if "--rpc" in self.words else []
+        told = self.tool([self.bin + "/llama-server", *rpc, "--list-devices"])
+        rows = re.findall(r"^ *(\w+\d+): (.*) \((\d+) MiB, \d+ MiB free\)", told.stdout + told.stderr, re.M)
+        kind = self.backend.upper()
+        found = [{"device": row[0], "name": row[1], "total": int(row[2])} for row in rows if row[0].startswith(kind)]
+        if not found:
+            fail(f"llama.cpp finds no {kind} device on this host, and one shall hold the layers")
+        return found
+
+    def ask(self, split: dict[str, Any], changes: dict[str, str]) -> dict[str, Any]:
+        """What each device and the host would hold with this split, and with other values for some options."""
+        for answer in self.asked:
+            if (answer["split"], answer["changes"]) == (split, changes):
+                return answer
+        self.look()
+        words = [*changed(self.words, changes), *self.split_words(split)]
+        told = self.tool([self.program, *words, "--fit-print", "on"])
+        rows = re.findall(r"^(\w+) (\d+) (\d+) (\d+) *$", told.stdout, re.M)
+        shares = {row[0]: [int(one) for one in row[1:]] for row in rows}
+        if told.returncode != 0 or "Host" not in shares:
+            lines = [line.strip() for line in (told.stderr + told.stdout).splitlines() if line.strip()]
+            worst = [line for line in lines if re.search(r"error|fail|invalid|abort|what\(\)", line, re.I)]
+            said = (worst or lines or ["nothing"])[0][:300]
+            fail(f"llama-fit-params does not tell what the model takes (status {told.returncode}): {said}")
+        answer = {"split": split, "changes": changes, "host": shares.pop("Host"), "devices": shares}
+        self.asked.append(answer)
+        return answer
+
+    def split_words(self, split: dict[str, Any]) -> list[str]:
+        if self.backend == "cpu":
+            return []
+        chosen = [(option, split[name]) for name, option in SPLIT_OPTIONS.items() if split[name] is not None]
+        words = [str(word) for pair in chosen for word in pair]
+        return [*words, "-ts", ",".join(map(str, self.tensor_split))] if self.tensor_split else words
+
+
+@contextlib.contextmanager
+def own_servers(job: dict[str, Any]) -> Iterator[None]:
+    """Layers over RPC: servers of this program's own, as one that serves answers nobody else."""
+    servers, addresses = [], []
+    try:
+        for _ in range(job["rpc_servers"]):
+            with socket.socket() as one:
+                one.bind(("127.0.0.1", 0))
+                port = one.getsockname()[1]
+            argv = [job["bin"] + "/ggml-rpc-server", "-H", "127.0.0.1", "-p", str(port)]
+            try:
+                servers.append(subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            except OSError as error:
+                fail(f"ggml-rpc-server of this release cannot be run: {error.strerror}")
+            addresses.append(f"127.0.0.1:{port}")
+        for address in addresses:
+            wait_for(address)
+        if addresses:
+            job["words"] = [*job["words"], "--rpc", ",".join(addresses)]
+        yield
+    finally:
+        for server in servers:
+            server.kill()
+            server.wait()
+
+
+def wait_for(address: str) -> None:
+    host, _, port = address.partition(":")
+    for _ in range(100):
+        try:
+            return socket.create_connection((host, int(port)), 3).close()
+        except OSError:
+            time.sleep(0.1)
+    return fail("ggml-rpc-server of this release does not start")

@@ -1,0 +1,244 @@
+"""Runs on the host, after fitting_program.py and oracle_program.py: makes one plan and records it.
+
+The model is its own file where that is there, and otherwise a twin: its header, then nothing up to its full size. What
+to plan comes as JSON in the first argument. Killed anywhere and run again, it begins anew; a plan is there whole or not
+at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import sys
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+from roles.memory.fitting_program import (
+    REMEDY,
+    budgets,
+    first,
+    lacking,
+    ladder,
+    shown,
+    smaller_context,
+    split,
+    taken,
+    too_much,
+)
+from roles.memory.oracle_program import Oracle, fail, own_servers
+
+KEEP = 40  # plans
+
+
+class Planner:
+    """The search for one plan. `budgets`: what each device has for the model; `free`: the job with nothing decided, as
+    it would be if the inventory gave no number."""
+
+    def __init__(self, job: dict[str, Any], oracle: Oracle) -> None:
+        self.job, self.oracle = job, oracle
+        self.free = {**job, "n_cpu_moe": None} if job["moe_layers"] else {**job, "gpu_layers": None}
+        self.budgets = budgets(oracle.devices(), job)
+        self.rooms = {one["device"]: one["room"] for one in self.budgets}
+        if len(self.rooms) > 1 and not job["own_tensor_split"]:
+            oracle.tensor_split = [max(free, 0) for free in self.rooms.values()]
+
+    def fits(self, split: dict[str, Any], changes: dict[str, str]) -> bool:
+        shares = self.oracle.ask(split, changes)["devices"]
+        if strange := set(shares) ^ set(self.rooms):
+            fail(f"llama-fit-params and llama-server do not agree on {', '.join(sorted(strange))}")
+        return lacking(shares, self.rooms) <= 0
+
+    def best(self, job: dict[str, Any], changes: dict[str, str]) -> dict[str, Any] | None:
+        """The first split that fits."""
+        rungs = ladder(job)
+        at = first(len(rungs), lambda rung: self.fits(rungs[rung], changes))
+        return None if at is None else rungs[at]
+
+    def plan(self) -> dict[str, Any]:
+        """The split that is wanted, or the best; and what is wrong with it where it does not fit."""
+        job = self.job
+        chosen = split(0) if job["backend"] == "cpu" else self.best(job, {})
+        if chosen is not None:
+            return self.record(chosen, "")
+        last = ladder(job)[-1]
+        problem = f"{shown(last)} does not fit: {too_much(self.oracle.ask(last, {})['devices'], self.budgets)}"
+        other = self.best(self.free, {}) if self.free != job else None
+        told = [f"{shown(other)} fits"] if other else self.alternatives()
+        return self.record(last, "; ".join([problem, *told]))
+
+    def alternatives(self) -> list[str]:
+        """Which smaller wishes would fit, the cheapest loss first."""
+        last, found = ladder(self.free)[-1], []
+        for other in self.job["alternatives"]:
+            if other["option"] == "-c":
+                context = self.context(last)
+                found += [f"context={context} fits at {shown(last)}"] if context else []
+            elif self.fits(last, other["changes"]):
+                found.append(f"{other['told']} fits at {shown(self.best(self.free, other['changes']) or last)}")
+        return found or ["no smaller ubatch, cache type or context alone would; take a smaller model or quantization"]
+
+    def context(self, last: dict[str, Any]) -> int:
+        """The largest context that fits with the least on the devices; 0 where none does."""
+        context, found = self.job["context"], []
+        whole, half = (self.oracle.ask(last, changes)["devices"] for changes in ({}, {"-c": str(context // 2)}))
+        for device, free in self.rooms.items():
+            need, less = taken(whole.get(device, [0])), taken(half.get(device, [0]))
+            found += [smaller_context(context, need, less, free)] if need > free else []
+        fitting = min(found, default=0)
+        return fitting if fitting and self.fits(last, {"-c": str(fitting)}) else 0
+
+    def state(self, split: dict[str, Any]) -> int:
+        """MiB of the contexts that half of the tokens would leave as they are; 0 where it is no more than rounding."""
+        context = self.job["context"]
+        half = max(context // 512 * 256, 256)
+        if half == context:
+            return 0
+        answers = [self.oracle.ask(split, changes) for changes in ({}, {"-c": str(half)})]
+        whole, less = (sum(one[1] for one in [*told["devices"].values(), told["host"]]) for told in answers)
+        fixed = int((less * context - whole * half) / (context - half))
+        return fixed if fixed > 2 * len(self.rooms) + 2 else 0
+
+    def ask_beside(self, chosen: dict[str, Any]) -> None:
+        """The next better and the next worse split, as people want to know what those would take."""
+        rungs = ladder(self.free)
+        at = rungs.index(chosen) if chosen in rungs else len(rungs)
+        for near in rungs[max(at - 1, 0) : at + 2]:
+            if len(self.oracle.asked) < self.job["layers"].bit_length() + 2:  # ceil(log2(layers + 1)) + 2
+                self.oracle.ask(near, {})
+
+    def record(self, chosen: dict[str, Any], problem: str) -> dict[str, Any]:
+        """All that is known of the plan, as JSON holds it."""
+        answer, state = self.oracle.ask(chosen, {}), self.state(chosen)
+        if self.rooms and not problem:
+            self.ask_beside(chosen)
+        tried = [one for one in self.oracle.asked if not one["changes"]]
+        return {
+            **unchecked(self.job, chosen),
+            "checked": True,
+            "problem": problem,
+            "tensor_split": self.oracle.tensor_split,
+            "devices": shares(answer),
+            "host": share("Host", answer["host"]),
+            "state": state,
+            "budgets": self.budgets,
+            "calls": len(self.oracle.asked),
+            "tried": [
+                {
+                    **one["split"],
+                    "devices": shares(one),
+                    "host": share("Host", one["host"]),
+                    "lacking": lacking(one["devices"], self.rooms),
+                }
+                for one in sorted(tried, key=lambda one: -sum(map(sum, one["devices"].values())))
+            ],
+        }
+
+
+def shares(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    return [share(device, figures) for device, figures in answer["devices"].items()]
+
+
+def share(device: str, figures: list[int]) -> dict[str, Any]:
+    return {"device": device, "model": figures[0], "context": figures[1], "compute": figures[2]}
+
+
+def unchecked(job: dict[str, Any], split: dict[str, Any]) -> dict[str, Any]:
+    """A plan of the inventory's own numbers, of which nobody has said that they fit."""
+    layers, cpu = job["layers"] + 1 if job["layers"] else 0, split["n_cpu_moe"] or 0
+    return {
+        "schema": 1,
+        "digest": job["digest"],
+        "release": job["release"],
+        "backend": job["backend"],
+        "checked": False,
+        "problem": "",
+        "gpu_layers": split["gpu_layers"],
+        "n_cpu_moe": split["n_cpu_moe"],
+        "n_cpu_ffn": split["n_cpu_ffn"],
+        "layers": layers,
+        "offloaded": min(split["gpu_layers"], layers),
+        "moe_layers": len(job["moe_layers"]),
+        "moe_layers_on_cpu": sum(layer < cpu for layer in job["moe_layers"]),
+        "devices": [],
+        "host": share("Host", [0, 0, 0]),
+    }
+
+
+@contextlib.contextmanager
+def model_or_twin(folder: str, job: dict[str, Any]) -> Iterator[str]:
+    """The path to ask about. A twin of a killed run goes first."""
+    twin = os.path.join(folder, ".twin")
+    shutil.rmtree(twin, ignore_errors=True)
+    if not job["twin"]:
+        yield os.path.expanduser(job["model"])
+        return
+    os.makedirs(twin)
+    try:
+        for part in job["twin"]:
+            with open(os.path.join(twin, part["name"]), "wb") as file:
+                file.write(zlib.decompress(base64.b64decode(part["header"])))
+                file.truncate(part["size"])
+        yield os.path.join(twin, job["twin"][0]["name"])
+    finally:
+        shutil.rmtree(twin, ignore_errors=True)
+
+
+def write(folder: str, plan: dict[str, Any]) -> None:
+    path = os.path.join(folder, plan["digest"] + ".json")
+    with open(path + ".new", "w") as file:
+        file.write(json.dumps(plan) + "\n")
+    os.replace(path + ".new", path)
+
+
+def prune(folder: str, release: str) -> None:
+    """Plans of releases that are gone, and the oldest of very many."""
+    releases = os.path.join(os.path.dirname(folder), "releases")
+    paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".json")]
+    for number, path in enumerate(sorted(paths, key=os.path.getmtime, reverse=True)):
+        with open(path) as file:
+            text = file.read()
+        try:
+            own = json.loads(text)["release"]
+        except (ValueError, KeyError, TypeError):
+            own = ""
+        if number >= KEEP or not os.path.isdir(os.path.join(releases, own or "none")):
+            os.unlink(path)
+
+
+def main() -> None:
+    job = json.loads(sys.argv[1])
+    folder = os.path.expanduser(job["folder"])
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with model_or_twin(folder, job) as model, own_servers(job):
+            oracle = Oracle(job, model)
+            job["knows_n_cpu_ffn"] = "--n-cpu-ffn" in oracle.knows
+            if "--fit-print" in oracle.knows:
+                plan = Planner(job, oracle).plan()
+            elif job["backend"] == "cpu":
+                plan = unchecked(job, split(0))
+            elif job["explicit"]:
+                plan = unchecked(job, ladder(job)[0])
+            else:
+                fail(
+                    "this release of llama.cpp has no llama-fit-params --fit-print to plan with (it came in April 2026,"
+                    " #22171); write gpu_layers and n_cpu_moe as numbers, or set another llama_ref"
+                )
+        write(folder, plan)
+        prune(folder, job["release"])
+    if plan["problem"] and job["check"] == "refuse":
+        fail(plan["problem"] + REMEDY)
+    print(json.dumps(plan))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except OSError as error:
+        fail(f"the plan cannot be recorded: {error.strerror} ({error.filename or 'no file is named'})")

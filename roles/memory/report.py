@@ -1,0 +1,82 @@
+"""What a plan says to people, in a line each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from roles.gpu.classify import Nvidia
+from roles.gpu.parse import Holder
+from roles.memory.fitting_program import shown
+from roles.memory.plan import Plan, Share, Split
+from roles.settings import Settings
+
+OURS = "/paddock/releases/"  # in the path of a llama-server that Paddock started
+
+
+def line(plan: Plan) -> str:
+    """The choice, what it takes, and what the next one would."""
+    if not plan.checked:
+        return f"{named(plan)}, unchecked"
+    if not plan.devices:
+        return f"the host will hold {plan.host.total} MiB"
+    experts = (
+        f" (the experts of {plan.moe_layers_on_cpu} of {plan.moe_layers} layers on the CPU)" if plan.moe_layers else ""
+    )
+    rooms = {budget.device: budget.room for budget in plan.budgets}
+    held = ", ".join(f"{figures(one)} of {rooms.get(one.device, 0)}" for one in plan.devices)
+    beside = [f"{named(one)} would take {most(one.devices)}" for one in (plan.better, plan.worse) if one]
+    return f"{named(plan)}{experts}: {held}; host {plan.host.total} MiB" + "".join(f"; {told}" for told in beside)
+
+
+def named(split: Split) -> str:
+    return shown(split.model_dump())
+
+
+def figures(share: Share) -> str:
+    return f"{share.device} {share.total} MiB (model {share.model}, context {share.context}, compute {share.compute})"
+
+
+def most(devices: tuple[Share, ...]) -> int:
+    return max((one.total for one in devices), default=0)
+
+
+def warnings(settings: Settings, plan: Plan, nvidia: Nvidia) -> list[str]:
+    """What others hold of the VRAM right now beyond what is left to them, and what it would take. It never changes the
+    plan: a browser's tab is no reason to load the model anew."""
+    told = []
+    for gpu in nvidia.gpus:
+        budget = next((one for one in plan.budgets if gpu.name in one.name), None)
+        here = [one for one in nvidia.holders if one.gpu in ("", gpu.uuid)]
+        own = sum(one.used or 0 for one in here if OURS in one.name)
+        others = (gpu.memory_used or 0) - own
+        if budget is None or plan.backend != "cuda" or others <= budget.reserve:
+            continue
+        beyond = others - budget.reserve
+        beside = next((one for one in plan.tried if one.lacking + beyond <= 0), None)
+        would = f", with which {named(beside)} fits" if beside else ""
+        names = listed([one for one in here if OURS not in one.name])
+        told.append(
+            f"{gpu.name}: others hold {others} MiB of VRAM now, and vram_reserve_mib leaves them {budget.reserve}"
+            f"{names}; close them, or set vram_reserve_mib={others}{would}"
+        )
+    return told
+
+
+def holders(nvidia: Nvidia) -> str:
+    """Who holds VRAM, to be said in brackets; nothing where the driver does not tell."""
+    return listed(list(nvidia.holders))
+
+
+def listed(found: list[Holder]) -> str:
+    told = [f"{one.name.rsplit('/', 1)[-1]} {one.used}" for one in found if one.used][:3]
+    return f" ({', '.join(told)})" if told else ""
+
+
+def teller(log: Callable[[str], None]) -> Callable[[list[str]], None]:
+    """What becomes of the program's output: the plan in a line."""
+
+    def tell(lines: list[str]) -> None:
+        log(line(Plan.model_validate(json.loads(lines[-1]))))
+
+    return tell

@@ -1,0 +1,114 @@
+"""Which plan a host needs: what it is made from, as a digest, and the one that was recorded for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from roles.gpu.classify import Nvidia, classify
+from roles.gpu.observe import GPU
+from roles.llama_cpp import cmake
+from roles.llama_cpp.cuda import CannotBuild
+from roles.llama_cpp.release import wanted_release
+from roles.memory.observe import MEMORY
+from roles.memory.plan import Plan
+from roles.memory.words import words
+from roles.model.observe import MODEL
+from roles.observation import Observation
+from roles.settings import Settings
+from roles.wishes import Wishes
+
+# MiB that a desktop takes of the card that shows it: the article that Paddock was made for measured about 0.75 GB.
+DESKTOP = 768
+# MiB of a process on a card before it holds anything: CUDA's context and libraries (unslothai/unsloth#6718: 320).
+OVERHEAD = {"cuda": 320}
+
+
+class NotPlanned(CannotBuild):
+    """The memory role has not planned what is wanted; the text says what to do."""
+
+
+def backend(wishes: Wishes, observation: Observation) -> str:
+    """Raises CannotBuild."""
+    return cmake.backend(wishes.settings.llama_cpp, classify(observation[GPU]))
+
+
+def planned_by_us(wishes: Wishes, kind: str) -> bool:
+    """Whether the split is ours to find: llama.cpp's own -fit was not asked for, and there is something to plan."""
+    return wishes.settings.service.fit != "on" or kind == "cpu"
+
+
+def plan_of(wishes: Wishes, observation: Observation) -> Plan | None:
+    """The recorded plan for what is wanted; None where there is none. Raises CannotBuild."""
+    return observation[MEMORY].plans.get(digest(wishes, observation))
+
+
+def needed_plan(wishes: Wishes, observation: Observation) -> Plan | None:
+    """The plan that llama-server is started by; None where the split is not planned. Raises CannotBuild, NotPlanned."""
+    kind = backend(wishes, observation)
+    if kind == "cpu" or not planned_by_us(wishes, kind):
+        return None
+    plan = plan_of(wishes, observation)
+    if plan is None:
+        raise NotPlanned(
+            "no plan of the memory is recorded for this release, model and settings; run the memory role too"
+        )
+    return plan
+
+
+def digest(wishes: Wishes, observation: Observation) -> str:
+    """Of everything that a plan is made from. What varies while people work (VRAM in use, a display that is plugged in)
+    is not among it. Raises CannotBuild."""
+    service, memory, kind = wishes.settings.service, wishes.settings.memory, backend(wishes, observation)
+    inputs = {
+        "release": wanted_release(wishes, observation).key,
+        "model": model_identity(wishes, observation),
+        "backend": kind,
+        "words": [*words(service, wishes.settings.llama_cpp.rpc_servers), *service.server_args],
+        "split": [service.gpu_layers, service.n_cpu_moe, service.moe_cache_mib] if kind != "cpu" else [],
+        "cards": [[gpu.uuid, gpu.name, gpu.memory_total] for gpu in nvidia(observation).gpus] if kind == "cuda" else [],
+        "memory": [memory.vram_reserve_mib, memory.vram_margin_mib, memory.vram_limit_mib] if kind != "cpu" else [],
+    }
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def model_identity(wishes: Wishes, observation: Observation) -> str:
+    """The pinned bytes, or the files on the host as they stand."""
+    if wishes.model:
+        return wishes.model.sha256
+    seen = observation[MODEL]
+    return " ".join([seen.path, *(f"{one.file.size} {one.file.mtime_ns}" for one in seen.files if one.file)])
+
+
+def nvidia(observation: Observation) -> Nvidia:
+    return classify(observation[GPU])
+
+
+def cards(wishes: Wishes, observation: Observation) -> list[dict[str, Any]]:
+    """Name, MiB in all and MiB reserved of each card."""
+    wanted = wishes.settings.memory.vram_reserve_mib
+    return [
+        {
+            "name": gpu.name,
+            "total": gpu.memory_total,
+            "reserve": (DESKTOP if gpu.display else 0) if wanted == "auto" else wanted,
+        }
+        for gpu in nvidia(observation).gpus
+    ]
+
+
+def anatomy(wishes: Wishes, observation: Observation) -> tuple[int, list[int]]:
+    """How many layers the model has, and which of them have experts: from the header that was read here, or from what
+    the probe reads of the file."""
+    pin, seen = wishes.model, observation[MODEL]
+    if pin and pin.anatomy:
+        return pin.anatomy.layers, [layer for layer, size in enumerate(pin.anatomy.expert_bytes) if size]
+    layers = seen.layers or 0
+    return layers, list(range(seen.leading_dense, layers)) if seen.experts else []
+
+
+def own_numbers(settings: Settings, moe: bool) -> bool:
+    """Whether the inventory leaves nothing to choose."""
+    wanted = settings.service
+    return wanted.n_cpu_moe != "auto" or (wanted.gpu_layers != "auto" and not moe)
