@@ -26,14 +26,15 @@ def budgets(devices: list[dict[str, Any]], job: dict[str, Any]) -> list[dict[str
     """What each device that llama.cpp found has for the model. A card is known by its name: CUDA counts the fastest
     first, nvidia-smi by the bus."""
     cards, found = list(job["cards"]), []
+    overhead = job["overhead"] + -(-job["moe_cache"] // max(len(devices), 1))
     for one in devices:
         card = next((card for card in cards if card["name"] in one["name"]), cards[0] if cards else None)
         if card in cards:
             cards.remove(card)
         total = min(one["total"], card["total"]) if card and card["total"] else one["total"]
         reserve = card["reserve"] if card else job["reserve"]
-        free = room(total, reserve, job["margin"], job["overhead"], job["limit"])
-        kept = {"reserve": reserve, "margin": job["margin"], "overhead": job["overhead"], "limit": job["limit"]}
+        free = room(total, reserve, job["margin"], overhead, job["limit"])
+        kept = {"reserve": reserve, "margin": job["margin"], "overhead": overhead, "limit": job["limit"]}
         found.append({"device": one["device"], "name": one["name"], "total": total, **kept, "room": free})
     return found
 
