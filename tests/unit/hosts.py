@@ -88,6 +88,7 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "architecture": "qwen3moe",
             "layers": 48,
             "experts": 128,
+            "leading_dense": 0,
             "trained_context": 262144,
             "mla": False,
             "sidecar": None,

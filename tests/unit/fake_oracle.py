@@ -1,0 +1,158 @@
+"""A release whose llama-fit-params is a few lines of Python: the programs of the memory role run against it as they run
+on a host. The real one is asked in the lab; here it crashes, hangs, and has cards that no test machine has.
+
+Its model: 100 MiB of dense weights and 50 of experts on each of `layers` layers, 10 MiB of cache per 1024 tokens and
+layer at f16, half of that at q8_0 and a quarter at q4_0, and compute buffers of a fifth of the ubatch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from roles import remote
+from roles.memory.decide import PROGRAM
+from roles.remote import Script
+
+FIT_PARAMS = """#!{python} -IS
+import json, os, sys
+words = sys.argv[1:]
+if words == ["--help"]:
+    print("-h,  --help       print usage")
+    for option in {options!r}:
+        print(option + " N      some option,\\n                  continued")
+    sys.exit()
+log = os.path.join({folder!r}, "calls.jsonl")
+with open(log, "a") as file:
+    print(json.dumps([words, os.path.getsize(words[words.index("-m") + 1])]), file=file)
+{trouble}
+def value(name, default):
+    return words[words.index(name) + 1] if name in words else default
+layers, devices = {layers}, {devices!r}
+ngl, moe, ffn = min(int(value("-ngl", 0)), layers), int(value("--n-cpu-moe", 0)), int(value("--n-cpu-ffn", 0))
+kind = dict(f16=4, q8_0=2, q4_0=1)[value("-ctk", "f16")]
+cache = int(value("-c", 0)) * 10 * kind // 4 // 1024 // layers
+lost = {{layer for layer in range(layers) if layer < layers - ngl}}
+moved = {{layer for layer in range(layers) if layer < max(moe, ffn)}} | lost
+model, context = (layers - len(lost)) * 100 + (layers - len(moved)) * 50, (layers - len(lost)) * cache
+for device in devices:
+    print(device, model // len(devices), context // len(devices), int(value("-ub", 512)) // 5 if ngl else 0, "")
+print("Host", layers * 150 - model, 0, 10, "")
+"""
+SERVER = """#!{python} -IS
+import sys
+for device in {devices!r}:
+    print("  " + device + ": NVIDIA RTX 3050 (" + str({total}) + " MiB, 5000 MiB free)")
+"""
+KNOWS = ("-m", "-c", "-ub", "-np", "-ctk", "-ctv", "-fa", "-ngl", "--n-cpu-moe", "-ts", "-fitp, --fit-print", "--poll")
+
+
+@dataclass
+class Fake:
+    """A host's data folder with one release in it. `trouble`: lines of Python that go wrong before the answer."""
+
+    home: Path
+    layers: int = 8
+    total: int = 3000
+    devices: tuple[str, ...] = ("CUDA0",)
+    options: tuple[str, ...] = KNOWS
+    trouble: str = ""
+    smi: str = "exit 9"
+    job: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def data(self) -> Path:
+        return self.home / ".local/share/paddock"
+
+    @property
+    def bin(self) -> Path:
+        return self.data / "releases/r1/bin"
+
+    def install(self) -> None:
+        values = {"python": sys.executable, "folder": str(self.home), "layers": self.layers, "devices": self.devices}
+        values |= {"options": self.options, "trouble": self.trouble, "total": self.total}
+        self.write(self.bin / "llama-fit-params", FIT_PARAMS.format(**values))
+        self.write(self.bin / "llama-server", SERVER.format(**values))
+        self.write(self.home / "bin/nvidia-smi", f"#!/bin/sh\n{self.smi}\n")
+        (self.home / "model.gguf").write_bytes(b"GGUF")
+
+    @staticmethod
+    def write(path: Path, text: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def wanted(self, **changes: Any) -> dict[str, Any]:
+        """What the program is told; `changes` go over it."""
+        return {
+            "digest": "d1",
+            "release": "r1",
+            "bin": str(self.bin),
+            "folder": "~/.local/share/paddock/plans",
+            "backend": "cuda",
+            "model": "~/model.gguf",
+            "twin": [],
+            "words": ["-c", "8192", "-ub", "500", "-np", "1", "-ctk", "f16", "-ctv", "f16", "-fa", "on"],
+            "extra": [],
+            "rpc_servers": 0,
+            "own_tensor_split": False,
+            "layers": self.layers,
+            "moe_layers": list(range(self.layers)),
+            "context": 8192,
+            "gpu_layers": None,
+            "n_cpu_moe": None,
+            "explicit": False,
+            "cards": [{"name": "RTX 3050", "total": 6144, "reserve": 500}],
+            "reserve": 0,
+            "margin": 200,
+            "limit": None,
+            "overhead": 300,
+            "moe_cache": 0,
+            "alternatives": [],
+            "holders": " (chrome 900)",
+            "check": "refuse",
+            **self.job,
+            **changes,
+        }
+
+    def run(self, **changes: Any) -> subprocess.CompletedProcess[str]:
+        self.install()
+        script = Script(PROGRAM, (json.dumps(self.wanted(**changes)),), python=True)
+        path = f"{self.home / 'bin'}:{os.environ['PATH']}"
+        return subprocess.run(
+            [sys.executable, "-ISB", "-"],
+            input=remote.stdin(script),
+            env={"HOME": str(self.home), "PATH": path, "LC_ALL": "C"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def plan(self, **changes: Any) -> dict[str, Any]:
+        """The plan that is printed, which is the one that is recorded."""
+        done = self.run(**changes)
+        assert done.returncode == 0, done.stderr
+        told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        assert self.recorded() == told
+        return told
+
+    def recorded(self) -> Any:
+        path = self.data / "plans/d1.json"
+        return json.loads(path.read_text()) if path.exists() else None
+
+    def refusal(self, **changes: Any) -> str:
+        done = self.run(**changes)
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        return line.removeprefix("paddock: ")
+
+    def calls(self) -> list[Any]:
+        """The command line of each question, and the size of the file that it was about."""
+        log = self.home / "calls.jsonl"
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
