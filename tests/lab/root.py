@@ -58,20 +58,29 @@ def personalise(name: str, root: Path) -> str:
 
 def prepare(lab: Lab, root: Path) -> None:
     """Bring a stopped host's root up to date with this machine, before every boot."""
-    public = lab.key.with_suffix(".pub").read_text()
+    be_reached(root, lab.key.with_suffix(".pub").read_text())
+    reach_out(root)
+    for deb in (lab.cache / "apt").glob("*.deb"):
+        link(deb, root / DEBS / deb.name)
+
+
+def be_reached(root: Path, public: str) -> None:
+    """Every user lets the holder of this key in."""
     for user, uid in USERS.items():
         ssh = root / ("root" if user == "root" else f"home/{user}") / ".ssh"
         ssh.mkdir(mode=0o700, exist_ok=True)
         (ssh / "authorized_keys").write_text(public)
         for path in (ssh, ssh / "authorized_keys"):
             os.chown(path, uid, uid)
+
+
+def reach_out(root: Path) -> None:
+    """Name servers, apt's settings and authorities of this machine."""
     resolv = root / "etc/resolv.conf"
     resolv.unlink(missing_ok=True)
     resolv.write_text(name_servers())
     (root / "etc/apt/apt.conf.d/90lab").write_text(apt_settings())
     copy_certificates(root)
-    for deb in (lab.cache / "apt").glob("*.deb"):
-        link(deb, root / DEBS / deb.name)
 
 
 def name_servers() -> str:

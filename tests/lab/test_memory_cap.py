@@ -1,0 +1,103 @@
+"""The unit's cap on a machine with cgroup v2: what outgrows it is killed, and nothing beside it suffers.
+
+On a machine under emulation, since the lab's containers cap what the kernel below them caps, which may be nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from roles.service.command import UNIT
+from roles.service.unit import wanted_unit
+from tests.lab import vm
+from tests.lab.common import the_lab
+from tests.lab.deploying import deploy
+from tests.unit import hosts
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="a root of Debian is made with debootstrap"),
+    pytest.mark.timeout(900),
+]
+
+CAP_MIB = 96
+DATA = {**hosts.DATA, "backend": "cpu", "model_path": "/home/dev/some.gguf", "service_memory_max": f"{CAP_MIB}M", "cache_ram_mib": 0}
+# Not how a server computes matters here, but how much it takes: the first one takes whatever it gets, those that follow
+# little.
+HOG = """#!/usr/bin/python3
+import os, time
+mark = os.path.expanduser("~/outgrew")
+if not os.path.exists(mark):
+    open(mark, "w").close()
+    held = []
+    while len(held) < 500:
+        held.append(b"x" * (1 << 20))
+        time.sleep(0.05)
+    open(os.path.expanduser("~/took-all"), "w").close()
+while True:
+    time.sleep(60)
+"""
+# Somebody who works on the same machine meanwhile; the longest pause between two looks at the clock is in a file.
+NEIGHBOUR = """
+import time
+last, longest = time.monotonic(), 0
+while True:
+    time.sleep(0.1)
+    now = time.monotonic()
+    longest, last = max(longest, now - last), now
+    with open("/home/dev/longest", "w") as file:
+        file.write("%.2f" % longest)
+"""
+MOST_PAUSE = 5.0  # seconds; the emulated cores are shared with everything else on this machine
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[vm.Machine]:
+    """With the unit that Paddock renders, and a server that outgrows its cap."""
+    wishes = hosts.wishes(DATA)
+    unit = wanted_unit(wishes, hosts.converged(wishes))
+    files = {
+        f".local/share/paddock/releases/{unit.release}/bin/llama-server": (0o755, HOG),
+        f".config/systemd/user/{UNIT}": (0o644, unit.text),
+        "neighbour.py": (0o644, NEIGHBOUR),
+    }
+    with vm.machine(the_lab(), tmp_path_factory.mktemp("vm"), files) as machine:
+        machine.sh("systemd-run --user --quiet python3 neighbour.py", user="dev")
+        machine.sh(f"systemctl --user start {UNIT}", user="dev")
+        yield machine
+
+
+def show(machine: vm.Machine, name: str) -> str:
+    return machine.sh(f"systemctl --user show --property={name} --value {UNIT}", user="dev")
+
+
+def test_a_server_that_outgrows_its_cap_is_killed_and_comes_back(machine: vm.Machine) -> None:
+    assert show(machine, "MemoryMax") == str(CAP_MIB << 20)
+    seen, end = set(), time.monotonic() + 120
+    while show(machine, "NRestarts") == "0":
+        seen.add(show(machine, "Result"))
+        assert time.monotonic() < end, machine.sh("journalctl -n 50 --no-pager")
+    assert "oom-kill" in seen
+    assert show(machine, "ActiveState") == "active"
+    assert machine.sh("ls took-all 2>/dev/null", user="dev", check=False) == ""
+    kernel = machine.sh("journalctl -k -o cat --no-pager | grep oom-kill:")
+    assert re.search(rf"constraint=CONSTRAINT_MEMCG\S*task_memcg=/user.slice/\S*/{UNIT},task=llama-server", kernel)
+    assert kernel.count("\n") == 0  # nothing else on this machine
+
+
+def test_whoever_works_beside_it_hardly_notices(machine: vm.Machine) -> None:
+    assert float(machine.sh("cat longest", user="dev")) < MOST_PAUSE
+    assert machine.sh("systemctl is-system-running; systemctl --user is-system-running", user="dev") == "running\nrunning"
+
+
+def test_status_names_the_kill(machine: vm.Machine, tmp_path: Path) -> None:
+    inventory = tmp_path / "inventory.py"
+    inventory.write_text(f"machines = [('vm', {({**DATA, **machine.ssh_data()})!r})]\n", "utf-8")
+    run = deploy(the_lab(), inventory, "-y", to="roles.overview.status", seconds=120)
+    assert run.code == 0, run.text
+    assert "killed" in run.text, run.text
