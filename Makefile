@@ -16,7 +16,7 @@ help:
 	@echo "make lint       ruff, mypy, shellcheck"
 	@echo "make check      lint, types, unit and plan tests; about a minute"
 	@echo "make update-pins INVENTORY=inventory/mine.py [DRY=1]    resolves refs and files anew, shows old -> new"
-	@echo "make soak       the property tests, with 10,000 examples each; downloads, killed 10 times each"
+	@echo "make soak       the property tests, with 10,000 examples each; downloads, killed 10 times each; the cap"
 	@echo "make bench      what a run costs on a host that is as wanted"
 	@echo "make bench-build  what a one-line update costs the compiler"
 	@echo "make bench-download  what a download costs beside curl and sha256sum"
@@ -64,6 +64,7 @@ test-gpu-dry: setup
 soak: setup
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 1800 tests/unit/test_settings_fuzz.py tests/unit/test_gpu_properties.py
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 3000 tests/lab/test_model_resumed.py -k killed
+	$(BIN)/pytest tests/lab/test_memory_cap.py
 
 test-cuda: setup
 	PADDOCK_CUDA=1 $(BIN)/pytest -s --timeout 7200 tests/lab/test_cuda.py

@@ -58,6 +58,7 @@ def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
         f"release {told.get('release', 'none')}",
         sandbox.told(service.unit or ""),
         f"{service.shown('ActiveState') or 'no unit'}, {service.shown('NRestarts') or 0} restarts",
+        *([f"outgrew its cap, and the kernel killed it (oom-kill): {service.outgrew}"] if service.outgrew else []),
         benchmark.line(last) if last and last.stamp == service.running_stamp else "not measured",
     ]
     cards = ", ".join(card.name for card in nvidia.gpus) or f"GPU: {nvidia.state}"

@@ -30,6 +30,13 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
         lines = [line.strip() for line in (read(os.path.expanduser(ask["key_file"])) or "").splitlines()]
         key_file["keys"] = sum(bool(line) and line[0] != "#" and not set('"\\') & set(line) for line in lines)
 
+    # It has come back since, and systemd's Result is of the last end alone; the journal remembers.
+    killed = None
+    if properties.get("NRestarts", "0") != "0" or properties.get("Result") == "oom-kill":
+        fields = [f"USER_UNIT={ask['unit']}", "UNIT_RESULT=oom-kill"]
+        told = run(["journalctl", "--user", "--boot", "--quiet", "--lines=1", "--output=short-iso", *fields])
+        killed = (told or {"out": ""})["out"].partition(" ")[0] or None
+
     # A listening socket is known by its inode; whose it is, only to its owner and to root.
     inodes, owner = set(), None
     for table in ("tcp", "tcp6"):
@@ -52,6 +59,7 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
         "unit": None if masked else read(path),
         "masked": masked,
         "properties": properties,
+        "outgrew": killed,
         "proved": (read(os.path.expanduser("~/.local/share/paddock/proved")) or "").strip() or None,
         "key_file": key_file,
         "running_stamp": stamp.group(1) if stamp else None,
@@ -82,6 +90,7 @@ class KeyFile(Seen):
 class ServiceSeen(Seen):
     """`unit`: the text of its file; `properties`: systemd's own, as printed; `running_stamp`: the process's; `proved`:
     the stamp of the last one that was seen to answer; `last_good`: the unit that comes back where a new one fails.
+    `outgrew`: when the kernel killed it since the last boot as it outgrew its cap, as journalctl writes it;
     `system_config`: a file of settings that every llama.cpp on this host reads."""
 
     unit: str | None
@@ -90,6 +99,7 @@ class ServiceSeen(Seen):
     running_stamp: str | None
     proved: str | None
     last_good: str | None = None
+    outgrew: str | None = None
     key_file: KeyFile | None
     first_port: int
     port_taken: bool

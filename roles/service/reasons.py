@@ -25,7 +25,8 @@ def reasons(unit: Unit, seen: ServiceSeen) -> list[str]:
     if told := not_as_wanted_at_boot(unit, seen):
         found.append(told)
     if not seen.active:
-        found.append(f"start llama-server: it is {seen.shown('ActiveState') or 'not loaded'}")
+        why = " (the kernel killed it, as it outgrew its cap: oom-kill)" if seen.shown("Result") == "oom-kill" else ""
+        found.append(f"start llama-server: it is {seen.shown('ActiveState') or 'not loaded'}{why}")
     elif seen.running_stamp != unit.stamp and seen.unit == unit.text:
         found.append("restart llama-server: what runs is older than the unit on disk")
     elif seen.proved != unit.stamp and not found:

@@ -1,4 +1,4 @@
-"""Headers of models of several kinds, as llama.cpp names them, followed by nothing: a file of the whole size, all holes.
+"""Headers of models of several kinds, as llama.cpp names them, and nothing after them: files of the whole size.
 
 The planner is asked about those. llama-server loads them too, with weights of zeros, and takes the same memory as for
 any other weights. Keys and tensors are what the pinned llama.cpp's src/models/*.cpp reads.

@@ -88,7 +88,7 @@ def install_tools() -> None:
 
 
 def kernel(lab: Lab, tree: Path) -> Path:
-    """A folder with `vmlinuz` and `initrd`: Debian's cloud kernel from the mirror that `tree` uses, kept in the cache."""
+    """A folder with `vmlinuz` and `initrd`: Debian's cloud kernel, from the mirror that `tree` uses; cached."""
     final = lab.cache / f"kernel-{base_root(lab).name.removeprefix('base-')}"
     with locked(lab.cache / "kernel.lock"):
         if not final.exists():
@@ -98,6 +98,9 @@ def kernel(lab: Lab, tree: Path) -> Path:
             _fetch(tree, building)
             _initrd(building)
             building.rename(final)
+            for old in lab.cache.glob("kernel-*/"):
+                if old != final:
+                    shutil.rmtree(old)
     return final
 
 
@@ -106,7 +109,7 @@ def _fetch(tree: Path, folder: Path) -> None:
     script = """set -e
     apt-get update -q
     cd /root
-    kernel=$(apt-cache depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \\(linux-image-[0-9].*\\)/\\1/p' | head -n 1)
+    kernel=$(apt-cache depends linux-image-cloud-amd64 | grep -o 'linux-image-[0-9].*' | head -n 1)
     apt-get -o APT::Sandbox::User=root download -q "$kernel" busybox-static
     """
     path = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -188,7 +191,8 @@ def _start(parts: Path, folder: Path, port: int) -> subprocess.Popen[bytes]:
     argv = [*MORTAL, QEMU, "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", MEMORY, "-nographic"]
     argv += ["-no-reboot", "-kernel", str(parts / "vmlinuz"), "-initrd", str(parts / "initrd"), "-append", words]
     argv += ["-drive", f"file={folder / 'disk.img'},format=raw,if=virtio,cache=unsafe"]
-    argv += ["-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22", "-device", "virtio-net-pci,netdev=net"]
+    network = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"
+    argv += ["-netdev", network, "-device", "virtio-net-pci,netdev=net"]
     with (folder / "console.log").open("wb") as log:
         return subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
 

@@ -81,6 +81,24 @@ def test_the_unit_its_properties_and_its_process_are_seen(home: Path, monkeypatc
     assert seen["running_stamp"] == "0123456789abcdef"
 
 
+@pytest.mark.parametrize(
+    ("properties", "when"),
+    [
+        ("NRestarts=1 Result=success", "2026-11-30T18:06:40+0000"),
+        ("NRestarts=0 Result=oom-kill", "2026-11-30T18:06:40+0000"),
+        ("NRestarts=0 Result=success", None),  # nothing ended, so that nobody needs to be asked
+    ],
+)
+def test_a_service_that_outgrew_its_cap_is_seen_after_it_came_back(
+    home: Path, monkeypatch: pytest.MonkeyPatch, properties: str, when: str | None
+) -> None:
+    local.tool(home / "bin", "systemctl", f"printf '%s\\n' {properties}\n")
+    line = f"2026-11-30T18:06:40+0000 vm systemd[168]: {UNIT}: Failed with result 'oom-kill'."
+    asked = f'case "$*" in *"USER_UNIT={UNIT} UNIT_RESULT=oom-kill") echo "{line}";; esac\n'
+    monkeypatch.setenv("PATH", local.tool(home / "bin", "journalctl", asked))
+    assert look_at_service({"unit": UNIT, "key_file": None, "port": 1})["outgrew"] == when
+
+
 def test_a_host_without_a_unit_or_systemctl_has_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(home))
     seen = look_at_service({**ASK, "key_file": None, "port": 1})

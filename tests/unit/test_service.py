@@ -89,6 +89,10 @@ def test_a_model_file_that_was_replaced_under_its_name_is_another_model() -> Non
     ("fields", "reason"),
     [
         (shown(ActiveState="failed"), "start llama-server: it is failed"),
+        (
+            shown(ActiveState="failed", Result="oom-kill"),
+            "start llama-server: it is failed (the kernel killed it, as it outgrew its cap: oom-kill)",
+        ),
         (shown(ActiveState="inactive"), "start llama-server: it is inactive"),
         ({"properties": {}, "port_taken": False}, f"{UNIT} is not enabled; start llama-server: it is not loaded"),
         ({"running_stamp": "0" * 16}, "restart llama-server: what runs is older than the unit on disk"),

@@ -1,0 +1,16 @@
+"""What the status says of the service."""
+
+from __future__ import annotations
+
+from roles.overview.status import row
+from tests.unit import hosts
+
+
+def serves(**service: object) -> list[str]:
+    return row(hosts.wishes(), hosts.converged(service=service))[0].splitlines()
+
+
+def test_a_service_that_was_killed_at_its_cap_is_told_although_it_came_back() -> None:
+    told = "outgrew its cap, and the kernel killed it (oom-kill): 2026-11-30T18:06:40+0000"
+    assert told in serves(outgrew="2026-11-30T18:06:40+0000")
+    assert not [line for line in serves() if "oom-kill" in line]
