@@ -96,7 +96,7 @@ def test_a_service_that_outgrew_its_cap_is_seen_after_it_came_back(
     line = f"2026-11-30T18:06:40+0000 vm systemd[168]: {UNIT}: Failed with result 'oom-kill'."
     asked = f'case "$*" in *"USER_UNIT={UNIT} UNIT_RESULT=oom-kill") echo "{line}";; esac\n'
     monkeypatch.setenv("PATH", local.tool(home / "bin", "journalctl", asked))
-    assert look_at_service({"unit": UNIT, "key_file": None, "port": 1})["outgrew"] == when
+    assert look_at_service({**ASK, "key_file": None, "port": 1})["outgrew"] == when
 
 
 def test_a_host_without_a_unit_or_systemctl_has_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
