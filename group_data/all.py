@@ -78,9 +78,11 @@ browser_policy = "auto"  # auto: the browsers installed; a list: these, installe
 browser_policies = {}  # further policies for the same file, by Chrome's own names
 browser_delete_models = False  # delete local models on disk, where the policy holds and the browser is closed
 
-# benchmark: What the smoke run measures.
+# benchmark: What is measured: in a smoke run at a deploy that changed something, and in a full run on request.
 
-benchmark_depths = [0, 2048]  # tokens already in the context when a figure is taken
-benchmark_tokens = 64  # tokens generated per figure
+benchmark_depths = "auto"  # tokens of context per figure; auto: 0, 2048 (smoke), 0, 32k, 100k, 118k (full); [] is none
+benchmark_tokens = 128  # tokens generated per figure
+benchmark_repetitions = 3  # samples of each figure; smoke takes what fits into two minutes
+benchmark_llama_bench = False  # in a full run llama-bench too; the service stops for it
 
 only = []  # run these roles alone, as in --data only=service,benchmark

@@ -19,7 +19,6 @@ laptops = [
             "top_p": 0.95,
             "top_k": 20,
             "min_p": 0.0,
-            "benchmark_depths": [0, 32768],
         },
     ),
 ]

@@ -18,7 +18,8 @@ class Job:
 
     `seconds` and `memory` (bytes) cap it. Progress is that of ninja's step counter in its log, or of the files `watch`
     (or their parts, NAME.part) on their way to `total` bytes, with its log's last line. `secret` is text that the
-    script finds in the file $XDG_RUNTIME_DIR/paddock-NAME.secret (0600, in memory) and must remove.
+    script finds in the file $XDG_RUNTIME_DIR/paddock-NAME.secret (0600, in memory) and must remove. `after` is a
+    command that runs when the unit has ended, however it did: killed, too.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Job:
     watch: tuple[str, ...] = ()
     total: int = 1
     secret: str = ""
+    after: str = ""
 
     def __repr__(self) -> str:
         return f"<job {self.name}>"

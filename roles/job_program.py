@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -69,7 +70,8 @@ def start(job: dict[str, Any], base: str, unit: str) -> None:
     output = ["StandardOutput=append:" + base + ".log", "StandardError=append:" + base + ".log"]
     # The user manager's PATH is not the login's, and what the probe found is on the login's.
     command = ["systemd-run", "--user", "--quiet", "--unit=" + unit, "--setenv=PATH=" + os.environ["PATH"]]
-    for setting in [*limits, *output, "Nice=5", "UMask=0022"]:
+    after = ["ExecStopPost=/bin/sh -c " + shlex.quote(job["after"])] if job["after"] else []
+    for setting in [*limits, *output, *after, "Nice=5", "UMask=0022"]:
         command += ["-p", setting]
     command += ["--", "/bin/sh", "-c", wrapper, base]
     try:

@@ -1,106 +1,151 @@
-"""Whether what is served has been measured."""
+"""Whether what is served has been measured, and how to."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
-from roles.benchmark.observe import BENCHMARK, HISTORY, Result, Row
+from roles import job
+from roles.benchmark import runner
+from roles.benchmark.observe import BENCHMARK, HISTORY
+from roles.benchmark.record import Kind, Result
+from roles.benchmark.told import about, configuration
 from roles.gpu.classify import classify
 from roles.gpu.observe import GPU
 from roles.host import HOST
 from roles.llama_cpp.cuda import CannotBuild
 from roles.machine import MACHINE
-from roles.memory.plan import Plan
-from roles.memory.wanted import needed_plan
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
-from roles.service.command import UNIT, fitted
+from roles.service.command import UNIT
 from roles.service.observe import SERVICE
-from roles.service.reasons import stopped_by_hand
-from roles.service.unit import key_file, url, wanted_unit
-from roles.settings import Benchmark, Settings
+from roles.service.reasons import options, stopped_by_hand
+from roles.service.unit import Unit, key_file, url, wanted_unit
+from roles.settings import Settings
 from roles.wishes import Wishes
 
 NOT_WHAT_IS_WANTED = "what runs is not what the inventory wants, and figures are for that; run the service role too"
-SLOWEST_READING = 20  # tokens a second
-PROGRAM = (Path(__file__).parent / "program.py").read_text("utf-8")
+SMOKE_DEPTHS = (0, 2048)
+FULL_DEPTHS = (0, 32 << 10, 100 << 10, 118 << 10)  # the seed's
+BESIDE = 320  # tokens of the context that the next turn takes
+# The newest line, for the table: the runner's own output is progress.
+READ = """tail -n 1 "$HOME/${1#??}\""""
+
+Report = Callable[[list[str]], None]
 
 
-def configuration(settings: Settings, plan: Plan | None) -> str:
-    """What the seed calls the config of a row: model, experts on the CPU, KV cache."""
-    wanted = settings.service
-    model = (settings.model.model_file or settings.model.model_path or "").rsplit("/", 1)[-1].removesuffix(".gguf")
-    chosen = (plan.n_cpu_moe if plan else None) if wanted.n_cpu_moe == "auto" else wanted.n_cpu_moe
-    split = "fit" if fitted(wanted) else f"n{chosen or 0}"
-    kinds = dict.fromkeys((wanted.cache_type_k, wanted.cache_type_v))
-    return f"{model}, {split}, KV {'/'.join(kinds)}"
-
-
-def measured(wishes: Wishes, report: Callable[[list[str]], None], observation: Observation) -> Decision:
+def measured(wishes: Wishes, report: Report, observation: Observation) -> Decision:
     """There are figures of the process that runs, at the depths that are wanted, under this driver and kernel."""
-    wanted, service = wishes.settings.benchmark, observation[SERVICE]
+    found = _measurable(wishes, observation)
+    if isinstance(found, Decision):
+        return found
+    planned = _planned(wishes, found, "smoke", observation)
+    why = _why(observation[BENCHMARK].last, planned)
+    return Decision(observation) if why is None else _measure(wishes, found, planned, why, report, observation)
+
+
+def measured_in_full(wishes: Wishes, report: Report, observation: Observation) -> Decision:
+    """The whole table is measured. Never at rest: it is asked for."""
+    found = _measurable(wishes, observation)
+    if isinstance(found, Decision):
+        if found.refusal:
+            return found
+        return Decision(
+            observation, refusal="nothing to measure: benchmark_depths is empty, or somebody stopped the service"
+        )
+    return _measure(wishes, found, _planned(wishes, found, "full", observation), "as asked", report, observation)
+
+
+def depths(settings: Settings, kind: Kind) -> tuple[int, ...]:
+    """The depths of a run. Those of `auto` are cut to the context; a smoke run's own clock cuts what takes too long."""
+    wanted = settings.benchmark.benchmark_depths
+    if wanted != "auto":
+        return wanted
+    room = max(settings.service.context - settings.benchmark.benchmark_tokens - BESIDE, 0) // 256 * 256
+    return tuple(dict.fromkeys(min(depth, room) for depth in (SMOKE_DEPTHS if kind == "smoke" else FULL_DEPTHS)))
+
+
+def _measurable(wishes: Wishes, observation: Observation) -> Unit | Decision:
+    """The unit whose process can be measured, or why there is nothing to do."""
+    service = observation[SERVICE]
     try:
-        stamp = wanted_unit(wishes, observation).stamp
+        unit = wanted_unit(wishes, observation)
     except CannotBuild as error:
         return Decision(observation, refusal=str(error))
-    if not wanted.benchmark_depths or stopped_by_hand(service):
+    if not wishes.settings.benchmark.benchmark_depths or stopped_by_hand(service):
         return Decision(observation)
-    if not service.active or service.running_stamp != stamp:
+    if not service.active or service.running_stamp != unit.stamp:
         return Decision(observation, refusal=NOT_WHAT_IS_WANTED)
-    planned = _planned(wishes, stamp, observation)
-    why = _why(observation[BENCHMARK].last, planned)
-    if why is None:
-        return Decision(observation)
+    return unit
+
+
+def _measure(
+    wishes: Wishes, unit: Unit, planned: Result, why: str, report: Report, observation: Observation
+) -> Decision:
+    settings, host = wishes.settings, observation[HOST]
     wire = {
         "unit": UNIT,
-        "url": url(wishes.settings.service),
+        "url": url(settings.service),
         "history": HISTORY,
-        "key_file": key_file(wishes.settings.service, observation[HOST]),
-        "depths": wanted.benchmark_depths,
-        **planned.model_dump(include={"stamp", "config", "tokens", "driver", "kernel"}),
+        "key_file": key_file(settings.service, host),
+        "kind": planned.kind,
+        "depths": planned.depths,
+        "tokens": planned.tokens,
+        "repetitions": planned.repetitions,
+        "seconds": runner.SMOKE_SECONDS if planned.kind == "smoke" else 0,
+        "about": about(wishes, unit, observation),
+        "bench": [],
+        "bench_seconds": 0,
     }
-    script = Script(PROGRAM, (json.dumps(wire),), seconds=limit(wanted), python=True)
-    told = " and ".join(str(depth) for depth in wanted.benchmark_depths)
+    bench = settings.benchmark.benchmark_llama_bench and planned.kind == "full"
+    if bench:
+        folder = f"{host.data_dir}/releases/{unit.release}"
+        wire |= {"bench": runner.llama_bench(options(unit.text), folder, wire), "bench_seconds": runner.limit(wire)}
+    work = runner.job(wire, unit.memory_max if bench else 0)
+    told = _in_words(planned.depths)
+    more = f"; llama-bench too, {UNIT} stops for it and starts again" if bench else ""
     return Decision(
         observation.replace(BENCHMARK, last=planned),
-        reasons=(f"measure at {told} tokens of context: {why}",),
-        steps=(Step("measure llama-server", script, report=report),),
+        reasons=(f"measure at {told} tokens of context: {why}{more}",),
+        steps=(
+            Step("measure llama-server", job.follow(work), goes_on=job.goes_on(work)),
+            Step("read the figures", Script(READ, (HISTORY,)), report=report),
+        ),
     )
 
 
-def limit(wanted: Benchmark) -> int:
-    """Seconds for a whole run. The program on the host gives each figure its share by the same rule."""
-    return 300 + sum(600 + depth // SLOWEST_READING for depth in wanted.benchmark_depths)
+def _in_words(depths: Sequence[int]) -> str:
+    return " and ".join(filter(None, [", ".join(map(str, depths[:-1])), str(depths[-1])]))
 
 
-def _planned(wishes: Wishes, stamp: str, observation: Observation) -> Result:
+def _planned(wishes: Wishes, unit: Unit, kind: Kind, observation: Observation) -> Result:
     """The result to come, without its figures."""
     wanted = wishes.settings.benchmark
     return Result(
-        time="",
-        stamp=stamp,
-        config=configuration(wishes.settings, needed_plan(wishes, observation)),
-        tokens=wanted.benchmark_tokens,
+        kind=kind,
+        run="",
+        test_time="",
+        config=configuration(options(unit.text)),
+        stamp=unit.stamp,
+        release=unit.release,
         driver=classify(observation[GPU]).driver,
         kernel=observation[MACHINE].kernel,
-        rows=tuple(Row(n_depth=depth, pp=None, tg=0) for depth in wanted.benchmark_depths),
-        peak_vram_mib=None,
-        peak_ram_bytes=0,
+        depths=depths(wishes.settings, kind),
+        tokens=wanted.benchmark_tokens,
+        repetitions=wanted.benchmark_repetitions,
+        rows=(),
     )
 
 
 def _why(last: Result | None, planned: Result) -> str | None:
-    """What the last figures are not of; None where they will do."""
+    """What the last figures are not of; None where they will do. A full run's will, at whichever depths."""
     if last is None:
         return "nothing measured yet"
     if last.stamp != planned.stamp:
         return "what is served changed"
-    if last.depths != planned.depths:
+    if last.kind == "smoke" and last.depths != planned.depths:
         return "other depths"
-    if last.tokens != planned.tokens:
+    if last.kind == "smoke" and last.tokens != planned.tokens:
         return "another number of tokens"
     for name in ("driver", "kernel"):
         old, new = getattr(last, name), getattr(planned, name)

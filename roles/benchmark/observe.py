@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from pydantic import ValidationError, field_validator
+
+from roles.benchmark.record import SCHEMA, Result
 from roles.observation import Fragment, Seen
 from roles.probe_tools import read_end
 
@@ -21,41 +25,31 @@ def look_at_benchmark(ask: dict[str, Any]) -> dict[str, Any]:
             entry = json.loads(line)
         except ValueError:
             continue  # a writer was killed in the middle of this line
-        if isinstance(entry, dict) and entry.get("schema") == 1:
+        if isinstance(entry, dict) and entry.get("schema") == ask["schema"] and entry.get("kind") in ("smoke", "full"):
             last = entry
+    if last and isinstance(last.get("resources"), dict):
+        for name in ("seconds", "series", "phases"):  # charts: nothing is decided by them, and they are long
+            last["resources"].pop(name, None)
     return {"last": last}
-
-
-class Row(Seen):
-    """Tokens per second at a depth: reading the prompt (pp; None on an empty context) and generating (tg)."""
-
-    n_depth: int
-    pp: float | None
-    tg: float
-
-
-class Result(Seen):
-    """One run. `stamp` is that of the process measured."""
-
-    time: str
-    stamp: str
-    config: str
-    tokens: int
-    driver: str | None = None
-    kernel: str = ""
-    rows: tuple[Row, ...]
-    peak_vram_mib: int | None
-    peak_ram_bytes: int
-
-    @property
-    def depths(self) -> tuple[int, ...]:
-        return tuple(row.n_depth for row in self.rows)
 
 
 class BenchmarkSeen(Seen):
     last: Result | None
 
+    @field_validator("last", mode="wrap")
+    @classmethod
+    def _readable_or_none(cls, value: Any, read: Callable[[Any], Result | None]) -> Result | None:
+        """What cannot be read is measured anew."""
+        try:
+            return read(value)
+        except ValidationError:
+            return None
+
 
 BENCHMARK = Fragment(
-    "benchmark", look_at_benchmark, lambda _: {"history": HISTORY}, BenchmarkSeen, BenchmarkSeen(last=None)
+    "benchmark",
+    look_at_benchmark,
+    lambda _: {"history": HISTORY, "schema": SCHEMA},
+    BenchmarkSeen,
+    BenchmarkSeen(last=None),
 )

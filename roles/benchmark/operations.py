@@ -19,3 +19,10 @@ def measured(wishes: Wishes) -> Generator[PyinfraCommand]:
     """What is served has been measured, and the figures are in the host's history."""
     report = partial(table.show, context()[1].name)
     yield from converge(partial(decide.measured, wishes, report))
+
+
+@operation()
+def measured_in_full(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """The whole table is measured now, however long it takes."""
+    report = partial(table.show, context()[1].name)
+    yield from converge(partial(decide.measured_in_full, wishes, report))

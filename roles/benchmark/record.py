@@ -110,15 +110,13 @@ class Flag(Seen):
 
 
 class Card(Seen):
-    """A GPU. Memory in MiB; the PCIe link at most, and the widest that was seen under load."""
+    """A GPU. Memory in MiB; the PCIe link at most, what it was under load is among the series."""
 
     name: str
     uuid: str = ""
     memory_total: int | None = None
     pcie_gen_max: int | None = None
     pcie_width_max: int | None = None
-    pcie_gen: int | None = None
-    pcie_width: int | None = None
 
 
 class Result(Seen):

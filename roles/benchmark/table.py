@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
-
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from roles.benchmark.observe import Result, Row
+from roles.benchmark.record import Result, Row, parsed
 
 
 def table(host: str, result: Result) -> Table:
-    """pp is reading the prompt, tg is generating the reply."""
-    shown = Table(title=f"{host}, {result.time}, tokens per second", title_justify="left")
+    """pp is reading the prompt, tg is generating the reply; of several samples it is the median."""
+    shown = Table(
+        title=escape(f"{host}, {result.test_time}, tokens per second"), title_justify="left",
+        caption=escape("\n".join(beside(result))), caption_justify="left",
+    )  # fmt: skip
     shown.add_column("Config")
     shown.add_column("Peak VRAM (MiB)", justify="right")
     shown.add_column("RAM (GB)", justify="right")
-    vram = "none" if result.peak_vram_mib is None else str(result.peak_vram_mib)
-    cells = [result.config, vram, f"{result.peak_ram_bytes / 1e9:.1f}"]
+    took = result.resources
+    vram = "none" if took.peak_vram_mib is None else str(took.peak_vram_mib)
+    cells = [escape(result.config), vram, f"{took.peak_ram_bytes / 1e9:.1f}"]
     for row in result.rows:
         name, value = cell(row)
         shown.add_column(name, justify="right")
@@ -29,8 +32,19 @@ def table(host: str, result: Result) -> Table:
 def cell(row: Row) -> tuple[str, str]:
     """The column's name and its figure."""
     if row.pp is None:
-        return "tg empty", f"{row.tg:.1f}"
-    return f"{depth_name(row.n_depth)} pp / tg", f"{row.pp:.0f} / {row.tg:.1f}"
+        return f"tg {depth_name(row.n_depth)}" if row.n_depth else "tg empty", f"{row.tg.median:.1f}"
+    return f"{depth_name(row.n_depth)} pp / tg", f"{row.pp.median:.0f} / {row.tg.median:.1f}"
+
+
+def beside(result: Result) -> list[str]:
+    """What the seed says in words: how long later turns take, and what to know of the figures."""
+    turns = [f"{row.turn.median:.1f} s at {depth_name(row.n_depth)}" for row in result.rows if row.turn]
+    told = [f"first token of the next turn: {', '.join(turns)}"] if turns else []
+    samples = {len(row.tg.samples_ts) for row in result.rows}
+    if samples and max(samples) > 1:
+        told.append(f"medians of {min(samples)} to {max(samples)} passes")
+    told += [f"left out {sentence}" for sentence in result.left_out]
+    return told + [f"{flag.flag}: {flag.why}" for flag in result.flags]
 
 
 def line(result: Result) -> str:
@@ -43,5 +57,7 @@ def depth_name(depth: int) -> str:
 
 
 def show(host: str, lines: list[str]) -> None:
-    """Print what the runner printed on the host, on standard error: standard output is pyinfra's --json."""
-    Console(stderr=True, highlight=False).print(table(host, Result.model_validate(json.loads(lines[-1]))))
+    """Print the record that was read from the host, on standard error: standard output is pyinfra's --json."""
+    result = parsed(lines[-1]) if lines else None
+    if result is not None:
+        Console(stderr=True, highlight=False).print(table(host, result))

@@ -7,12 +7,17 @@ from typing import Annotated
 from pydantic import Field
 
 from roles.settings.base import Record, key
+from roles.settings.values import Auto
 
 
 class Benchmark(Record):
-    """What the smoke run measures."""
+    """What is measured: in a smoke run at a deploy that changed something, and in a full run on request."""
 
-    benchmark_depths: tuple[Annotated[int, Field(ge=0)], ...] = key(
-        (0, 2048), "tokens already in the context when a figure is taken", [0, 32768]
+    benchmark_depths: Auto | tuple[Annotated[int, Field(ge=0)], ...] = key(
+        "auto",
+        "tokens of context per figure; auto: 0, 2048 (smoke), 0, 32k, 100k, 118k (full); [] is none",
+        [0, 32768],
     )
-    benchmark_tokens: int = key(64, "tokens generated per figure", 128, ge=2)
+    benchmark_tokens: int = key(128, "tokens generated per figure", 256, ge=2)
+    benchmark_repetitions: int = key(3, "samples of each figure; smoke takes what fits into two minutes", 5, ge=1)
+    benchmark_llama_bench: bool = key(False, "in a full run llama-bench too; the service stops for it", True)

@@ -39,7 +39,8 @@ class Settings(Record):
 
     @model_validator(mode="after")
     def _depths_fit(self) -> Settings:
-        deepest = max(self.benchmark.benchmark_depths, default=0) + self.benchmark.benchmark_tokens
+        depths = self.benchmark.benchmark_depths
+        deepest = max([0, *(() if depths == "auto" else depths)]) + self.benchmark.benchmark_tokens
         if deepest >= self.service.context:
             raise ValueError(
                 f"benchmark_depths: with benchmark_tokens the deepest takes {deepest} tokens, and context="

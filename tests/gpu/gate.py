@@ -12,10 +12,13 @@ import json
 import os
 import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 from roles import remote
-from roles.benchmark.decide import PROGRAM, configuration, limit
+from roles.benchmark import runner
+from roles.benchmark.passage import packed
+from roles.benchmark.passes_program import needed
 from roles.remote import Script
 from roles.service.command import UNIT
 from roles.service.unit import url
@@ -86,22 +89,25 @@ def smoke(server: Served) -> Any:
     folder = WORK / "bin"
     folder.mkdir(exist_ok=True)
     stand_in = folder / "systemctl"
-    stand_in.write_text(f"#!/bin/sh\necho {server.pid}\n", "utf-8")
+    stand_in.write_text(f"#!/bin/sh\necho MainPID={server.pid}\n", "utf-8")
     stand_in.chmod(0o755)
     wanted = wishes().settings
-    wire = {
+    wire: dict[str, Any] = {
         "unit": UNIT,
         "url": url(server.wanted),
         "history": "~/benchmarks.jsonl",
         "key_file": "",
+        "kind": "smoke",
         "depths": wanted.benchmark.benchmark_depths,
-        "stamp": "",
-        "config": configuration(wanted, None),
         "tokens": wanted.benchmark.benchmark_tokens,
-        "driver": None,
-        "kernel": os.uname().release,
+        "repetitions": wanted.benchmark.benchmark_repetitions,
+        "seconds": runner.SMOKE_SECONDS,
+        "bench": [],
+        "bench_seconds": 0,
+        "about": {"config": "stand-alone", "stamp": "", "release": "", "n_ubatch": wanted.service.ubatch},
     }
-    script = Script(PROGRAM, (json.dumps(wire),), seconds=limit(wanted.benchmark), python=True)
+    text = packed(needed(wire["depths"], wire["repetitions"], wanted.service.ubatch))
+    script = Script(runner.program(text), (json.dumps(wire),), seconds=runner.limit(wire), python=True)
     done = subprocess.run(
         ["python3", "-ISB", "-"],
         input=remote.stdin(script),
@@ -112,12 +118,15 @@ def smoke(server: Served) -> Any:
         check=False,
     )
     if done.returncode:
-        fail(f"the smoke run failed: {remote.last_word(done.stderr.splitlines(), [], str(done.returncode), 0)}")
-    return json.loads(done.stdout)
+        said = done.stderr.splitlines(), done.stdout.splitlines()
+        fail(f"the smoke run failed: {remote.last_word(*said, str(done.returncode), 0)}")
+    lines = (Path(os.environ["HOME"]) / "benchmarks.jsonl").read_text("utf-8").splitlines()
+    return json.loads(lines[-1])
 
 
 def rate(row: dict[str, Any]) -> str:
-    return f"{row['n_depth']}: pp {row['pp'] or '-'} tg {row['tg']}"
+    read = f"pp {row['pp']['avg_ts']} " if row.get("pp") else ""
+    return f"{row['n_depth']}: {read}tg {row['tg']['avg_ts']}"
 
 
 def main() -> None:
@@ -137,9 +146,10 @@ def main() -> None:
             )
             result = smoke(server)
             record("smoke", **result)
+            took = result["resources"]
             print(
                 f"smoke: tokens per second at depth {', '.join(map(rate, result['rows']))}; VRAM"
-                f" {result['peak_vram_mib'] or 'not told'}, RAM {result['peak_ram_bytes'] >> 20} MiB"
+                f" {took.get('peak_vram_mib') or 'not told'}, RAM {took['peak_ram_bytes'] >> 20} MiB"
             )
     except NotServed as error:
         fail(str(error))

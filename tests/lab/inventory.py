@@ -29,6 +29,8 @@ DATA: dict[str, Any] = {
     "service_memory_max": "2G",
     "browser_policy": ["chrome", "chromium"],
     "benchmark_depths": [0, 1024],
+    "benchmark_tokens": 16,  # two cores that are shared generate a few a second
+    "benchmark_repetitions": 1,
 }
 
 

@@ -37,6 +37,7 @@ is-active*) cat "$unit" 2>/dev/null || echo inactive ;;
 *ActiveState*) cat "$unit" 2>/dev/null || echo inactive ;;
 *Result*) cat kill ;;
 *MainPID*) cat main_pid 2>/dev/null || echo 0 ;;
+start* | stop*) echo "$*" >>asked ;;
 reset-failed*) rm -f "$unit" ;;
 esac
 """

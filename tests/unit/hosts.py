@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 from roles import observation, settings
+from roles.benchmark.decide import depths
 from roles.browser.decide import text as policy_text
 from roles.browser.table import CHROME, CHROMIUM, FOLDERS
 from roles.browser.table import FILE as POLICY_FILE
@@ -24,6 +25,7 @@ from roles.service import sandbox
 from roles.service.directives import held
 from roles.service.unit import wanted_unit
 from roles.wishes import ModelPin, PinnedFile, Wishes
+from tests.unit import measured
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 MODEL_PATH = "/models/Flint-abliterated-Mix-12G.gguf"
@@ -303,19 +305,16 @@ def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
 
 def figures(wanted: Wishes, stamp: str) -> dict[str, Any]:
     """A result of the smoke run."""
-    depths = wanted.settings.benchmark.benchmark_depths
-    return {
-        "schema": 1,
-        "time": "2026-01-01T00:00:00Z",
-        "stamp": stamp,
-        "config": "some",
-        "driver": None,
-        "kernel": KERNEL,
-        "tokens": wanted.settings.benchmark.benchmark_tokens,
-        "rows": [{"n_depth": depth, "pp": 600.0 if depth else None, "tg": 22.4} for depth in depths],
-        "peak_vram_mib": None,
-        "peak_ram_bytes": 11_300_000_000,
-    }
+    asked = depths(wanted.settings, "smoke")
+    return measured.entry(
+        kind="smoke",
+        stamp=stamp,
+        kernel=KERNEL,
+        depths=list(asked),
+        tokens=wanted.settings.benchmark.benchmark_tokens,
+        rows=[measured.row(depth, 600.0, 22.4) for depth in asked],
+        resources={"peak_ram_bytes": 11_300_000_000},
+    )
 
 
 def parsed(answers: Answers) -> Observation:

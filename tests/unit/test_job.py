@@ -63,6 +63,17 @@ def test_the_unit_is_capped_and_its_name_is_the_lock(systemd: FakeSystemd) -> No
     )
 
 
+@pytest.mark.parametrize(
+    ("after", "settings"), [("", []), ("systemctl --user start a.service", ["'systemctl --user start a.service'"])]
+)
+def test_what_shall_run_afterwards_is_the_units_own_so_that_no_kill_prevents_it(
+    systemd: FakeSystemd, after: str, settings: list[str]
+) -> None:
+    follow(build("true", after=after), systemd)
+    told = [word.partition("=")[2] for word in systemd.called() if word.startswith("ExecStopPost=")]
+    assert told == ["/bin/sh -c " + words for words in settings]
+
+
 def test_the_follower_outlives_the_jobs_own_limit() -> None:
     assert job.follow(build("true", seconds=100)).seconds > 100
 

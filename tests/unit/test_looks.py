@@ -206,20 +206,27 @@ def test_the_newest_gcc_that_a_toolkit_allows_is_read_from_its_header(home: Path
 def history(home: Path, *lines: str) -> Any:
     path = home / "benchmarks.jsonl"
     path.write_text("".join(lines))
-    return look_at_benchmark({"history": "~/benchmarks.jsonl"})["last"]
+    return look_at_benchmark({"history": "~/benchmarks.jsonl", "schema": 2})["last"]
 
 
-def test_the_last_figures_are_the_newest_whole_line(home: Path) -> None:
-    old, new = '{"schema": 1, "tg": 1}\n', '{"schema": 1, "tg": 2}\n'
+def test_the_last_figures_are_the_newest_whole_line_of_a_run_of_this_service(home: Path) -> None:
+    old, new = '{"schema": 2, "kind": "full", "a": 1}\n', '{"schema": 2, "kind": "smoke", "a": 2}\n'
     assert history(home) is None
-    assert history(home, old, new) == {"schema": 1, "tg": 2}
-    assert history(home, old, new, '{"schema": 1, "t') == {"schema": 1, "tg": 2}
-    assert history(home, '{"sche\n', old) == {"schema": 1, "tg": 1}
-    assert history(home, old, "\n", "5\n", "null\n", '{"schema": 2}\n') == {"schema": 1, "tg": 1}
+    assert history(home, old, new) == {"schema": 2, "kind": "smoke", "a": 2}
+    assert history(home, old, new, '{"schema": 2, "ki') == {"schema": 2, "kind": "smoke", "a": 2}
+    assert history(home, '{"sche\n', old) == {"schema": 2, "kind": "full", "a": 1}
+    others = ['{"schema": 1}\n', '{"schema": 2, "kind": "ab"}\n']
+    assert history(home, old, "\n", "5\n", "null\n", *others) == {"schema": 2, "kind": "full", "a": 1}
+
+
+def test_what_only_charts_need_stays_on_the_host(home: Path) -> None:
+    resources = '{"peak_ram_bytes": 5, "seconds": [1], "series": {"ram_mib": [1]}, "phases": []}'
+    line = f'{{"schema": 2, "kind": "full", "resources": {resources}}}\n'
+    assert history(home, line)["resources"] == {"peak_ram_bytes": 5}
 
 
 def test_there_need_not_be_a_history(home: Path) -> None:
-    assert look_at_benchmark({"history": "~/no/such.jsonl"}) == {"last": None}
+    assert look_at_benchmark({"history": "~/no/such.jsonl", "schema": 2}) == {"last": None}
 
 
 def test_no_odd_file_on_the_host_hides_it(home: Path) -> None:

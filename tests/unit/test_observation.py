@@ -77,7 +77,6 @@ def test_it_asks_for_what_the_wishes_name(here: Observation) -> None:
 
 PROGRAMS = (
     "job_program.py",
-    "benchmark/program.py",
     "probe_tools.py",
     "root_program.py",
     "browser/delete_program.py",

@@ -151,7 +151,7 @@ def test_a_size_that_systemd_might_read_otherwise_is_refused(text: str) -> None:
         ({"fit": "on", "gpu_layers": 10}, "fit: 'on' gives up"),
         ({"service_memory_max": "2G"}, "service_memory_max: 2G cannot hold cache_ram_mib=2048"),
         (
-            {"benchmark_depths": [0, 32704]},
+            {"benchmark_depths": [0, 32640]},
             "benchmark_depths: with benchmark_tokens the deepest takes 32768 tokens, and context=32768 must be larger",
         ),
         ({"benchmark_depths": [], "benchmark_tokens": 300, "context": 256}, "takes 300 tokens, and context=256"),
@@ -169,7 +169,7 @@ def test_keys_that_contradict_each_other_are_refused(data: dict[str, Any], sente
         {"fit": "off", "n_cpu_moe": 44, "gpu_layers": 99},
         {"fit": "on"},
         {"service_memory_max": "3G"},
-        {"benchmark_depths": [0, 32703]},
+        {"benchmark_depths": [0, 32639]},
         {"benchmark_depths": []},
         {"temperature": 1, "min_p": 0},
         {"browser_policy": ["chromium", "chrome", "chrome-for-testing", "brave"]},

@@ -1,0 +1,147 @@
+"""Runs on the host: the thread that samples while llama-server is measured, and stops the run short of the cap."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from roles.benchmark.sampler_program import PACE, Gpu, Process, Series, cpu_mhz, pairs, read
+
+FRESH = 3.0  # seconds after which nvidia-smi's last word counts no more
+NEAR = 0.95  # of the cap: beyond it the run is stopped, before the kernel stops the service
+SAY = 10.0  # seconds between two lines of progress
+MIB = 1 << 20
+PAGE = 4096  # bytes; /proc/vmstat counts pages
+PEAKS = {
+    "ram": "peak_ram_bytes",
+    "peak": "peak_ram_bytes",
+    "current": "peak_current_bytes",
+    "anon": "peak_anon_bytes",
+    "file": "peak_file_bytes",
+    "swap": "peak_swap_bytes",
+}
+
+
+class Watch(threading.Thread):
+    """`before`: what an interrupted run had seen. `stop` is called, once, where the cap is near."""
+
+    def __init__(self, process: Process, before: dict[str, Any], stop: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self.process, self.stop, self.over = process, stop, threading.Event()
+        self.began: float = time.monotonic() - before.get("duration", 0.0)
+        self.seen: dict[str, Any] = before.get("resources", {"samples": 0, "phases": []})
+        self.counts: dict[str, Any] = before.get("counts", {"card": 0, "reasons": {}, "others": []})
+        self.series = Series(before.get("series", {}))
+        self.gpu = Gpu()
+        self.first: dict[str, float | None] = {}
+        self.near: str | None = None
+        self.what, self.until, self.said = "the warm-up", time.monotonic(), time.monotonic()
+
+    @property
+    def duration(self) -> float:
+        return time.monotonic() - self.began
+
+    def phase(self, what: str, n_depth: int) -> None:
+        """What the samples from now on are of."""
+        self.seen["phases"].append({"second": round(self.duration, 1), "what": what, "n_depth": n_depth})
+
+    def progress(self, what: str, left: float) -> None:
+        """What to say now and then; `left` in seconds."""
+        self.what, self.until, self.said = what, time.monotonic() + left, 0.0
+
+    def run(self) -> None:
+        while not self.over.wait(PACE):
+            self.look()
+            now = time.monotonic()
+            if now - self.said > SAY:
+                self.said = now
+                minutes, seconds = divmod(int(max(self.until - now, 0)), 60)
+                sys.stdout.write(f"{self.what}, about {minutes}:{seconds:02d} left\n")
+                sys.stdout.flush()
+
+    def look(self) -> None:
+        memory = self.process.memory()
+        values: dict[str, float | None] = {**self.of_gpu(), "cpu_mhz": cpu_mhz()}
+        for name in ("ram", "current", "anon", "file", "swap"):
+            held = memory[name]
+            values[name + "_mib"] = None if held is None else held / MIB
+        for name, kept in PEAKS.items():
+            self.peak(kept, memory[name])
+        self.peak("peak_vram_mib", values["vram_mib"])
+        self.peak("peak_vram_others_mib", values["vram_others_mib"])
+        values["io_pressure"], stalled = self.process.stalled()
+        system = pairs(read("/proc/vmstat"))
+        swapped = float(PAGE * (system.get("pswpin", 0) + system.get("pswpout", 0)))
+        self.grown("refaults", memory["refaults"])
+        self.grown("io_stalled", stalled)
+        self.grown("host_swap_bytes", swapped)
+        values["refaults"] = self.seen.get("refaults")
+        self.seen["samples"] += 1
+        self.series.add(self.duration, values)
+        held, limit = memory["held"] or 0, self.process.limit
+        if limit and held > NEAR * limit and self.near is None:
+            self.near = f"llama-server held {int(held) // MIB} of the {limit // MIB} MiB that its unit may take"
+            self.stop()
+
+    def of_gpu(self) -> dict[str, float | None]:
+        """The server's VRAM, and what others hold of all cards; clocks and so on of the card that the server is on."""
+        now = time.monotonic()
+        cards = {uuid: told for uuid, told in self.gpu.cards.items() if now - told[0] < FRESH}
+        rows = {key: told for key, told in self.gpu.processes.items() if now - told[0] < FRESH}
+        ours = {uuid: used for (uuid, pid), (_, used, _) in rows.items() if pid == self.process.pid}
+        known = [used for used in ours.values() if used is not None]
+        used = sum(told[1][5] or 0 for told in cards.values())
+        mine = next((cards[uuid] for uuid in ours if uuid in cards), next(iter(cards.values()), None))
+        clock, heat, power, gen, width = mine[1][:5] if mine else [None] * 5
+        if mine:
+            self.counts["card"] += 1
+            for bit in range(9):
+                if mine[2] >> bit & 1:
+                    self.counts["reasons"][str(1 << bit)] = self.counts["reasons"].get(str(1 << bit), 0) + 1
+        for (_, pid), (_, _, name) in rows.items():
+            if pid != self.process.pid and name not in self.counts["others"]:
+                self.counts["others"].append(name)
+        vram = sum(known) if known else None
+        return {
+            "vram_mib": vram,
+            "vram_others_mib": used - (vram or 0) if cards else None,
+            "gpu_clock_mhz": clock,
+            "gpu_temperature_c": heat,
+            "gpu_power_w": power,
+            "pcie_gen": gen,
+            "pcie_width": width,
+        }
+
+    def peak(self, name: str, value: float | None) -> None:
+        if value is not None:
+            self.seen[name] = max(int(value), self.seen.get(name) or 0)
+
+    def grown(self, name: str, total: float | None) -> None:
+        """How much a counter of the kernel's has grown meanwhile; one that began anew counts from there."""
+        last = self.first.get(name)
+        self.first[name] = total
+        if total is not None and last is not None and total >= last:
+            self.seen[name] = self.seen.get(name, 0) + total - last
+
+    def state(self) -> dict[str, Any]:
+        """What an interrupted run goes on with."""
+        series = {"seconds": self.series.seconds, "series": self.series.values, "stride": self.series.stride}
+        return {"duration": self.duration, "resources": self.seen, "counts": self.counts, "series": series}
+
+    def resources(self) -> dict[str, Any]:
+        """As the record has them."""
+        told: dict[str, Any] = {**self.seen, "memory_max_bytes": self.process.limit}
+        for name in ("refaults", "host_swap_bytes"):
+            if name in told:
+                told[name] = int(told[name])
+        known = {name: each for name, each in self.series.values.items() if any(value is not None for value in each)}
+        return {**told, "seconds": self.series.seconds, "series": known}
+
+    def end(self) -> None:
+        self.over.set()
+        self.join(15)
+        self.look()  # a peak at the very end, and a run that is shorter than two samples
+        self.gpu.end()
