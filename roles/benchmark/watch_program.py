@@ -12,7 +12,7 @@ from roles.benchmark.sampler_program import PACE, Gpu, Process, Series, cpu_mhz,
 
 FRESH = 3.0  # seconds after which nvidia-smi's last word counts no more
 NEAR = 0.95  # of the cap: beyond it the run is stopped, before the kernel stops the service
-SAY = 10.0  # seconds between two lines of progress
+SAY = 5.0  # seconds between two lines of progress
 MIB = 1 << 20
 PAGE = 4096  # bytes; /proc/vmstat counts pages
 PEAKS = {

@@ -122,10 +122,10 @@ def test_the_history_holds_what_was_measured(converged: LabHost) -> None:
     lines = as_dev(converged, "cat ~/.local/share/paddock/benchmarks.jsonl").splitlines()
     result = json.loads(lines[0])
     assert [row["n_depth"] for row in result["rows"]] == [0, 1024]
-    assert result["rows"][0]["pp"] is None
-    assert all(row["tg"] > 0 for row in result["rows"])
-    assert result["rows"][1]["pp"] > 0
-    assert result["peak_ram_bytes"] > 10e6
+    assert "pp" not in result["rows"][0]
+    assert all(row["tg"]["avg_ts"] > 0 for row in result["rows"])
+    assert result["rows"][1]["pp"]["avg_ts"] > 0
+    assert result["resources"]["peak_ram_bytes"] > 10e6
 
 
 def test_the_service_is_back_after_a_reboot_and_nothing_needs_doing(

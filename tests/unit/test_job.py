@@ -116,13 +116,14 @@ def test_a_unit_that_does_not_start_is_told(systemd: FakeSystemd) -> None:
 
 
 def running(systemd: FakeSystemd, text: str) -> subprocess.Popen[bytes]:
-    """A job of an earlier run, which ends in a moment; its exit status is 0."""
+    """A job of an earlier run, which ends a moment after somebody looked; its exit status is 0."""
     systemd.jobs.mkdir(parents=True)
     (systemd.jobs / "build.sh").write_text(build(text).script)
     (systemd.jobs / "build.log").write_text("[1/2] Linking x\n")
     unit = systemd.home / "paddock-build.service"
     unit.write_text("active\n")
-    end = f"sleep 0.3; echo 0 >{systemd.jobs}/build.exit; echo inactive >{unit}"
+    looked = f"until test -e {systemd.jobs}/build.lock; do sleep 0.05; done"
+    end = f"{looked}; sleep 0.3; echo 0 >{systemd.jobs}/build.exit; echo inactive >{unit}"
     return subprocess.Popen(["sh", "-c", end], stdin=subprocess.DEVNULL)
 
 
