@@ -134,7 +134,16 @@ def test_the_article_is_in_the_record_by_llama_benchs_names() -> None:
         "about"
     ]
     names = ("n_ubatch", "type_k", "type_v", "n_gpu_layers", "n_cpu_moe", "flash_attn", "n_threads", "model_type")
-    assert [about[name] for name in names] == [2048, "q4_0", "q4_0", None, 44, "on", 6, "qwen3moe"]
+    assert [about[name] for name in names] == [
+        2048,
+        "q4_0",
+        "q4_0",
+        None,
+        None,
+        "on",
+        6,
+        "qwen3moe",
+    ]  # no device: no split
     assert about["settings"]["cache_ram_mib"] == 2048
     assert not {"host", "port", "api_key_file"} & about["settings"].keys()
     assert len(about["settings_digest"]) == 16
@@ -173,8 +182,7 @@ def test_llama_bench_gets_what_the_service_runs_with_and_the_unit_brings_it_back
     program, *words = to_depth
     assert program.endswith("/bin/llama-bench")
     assert " ".join(words) == (
-        f"-m {hosts.MODEL_PATH} -ub 2048 -ctk q4_0 -ctv q4_0 -fa on -t 6 -ncmoe 44"
-        " -r 3 -o jsonl -d 0 -p 32768,65536 -n 0"
+        f"-m {hosts.MODEL_PATH} -ub 2048 -ctk q4_0 -ctv q4_0 -fa on -t 6 -r 3 -o jsonl -d 0 -p 32768,65536 -n 0"
     )
     assert at_depth[-6:] == ["-d", "0,32768,65536", "-p", "2048", "-n", "128"]
     job = json.loads(decision.steps[0].script.args[0])
@@ -183,11 +191,20 @@ def test_llama_bench_gets_what_the_service_runs_with_and_the_unit_brings_it_back
 
 
 def test_llama_bench_spells_options_its_own_way() -> None:
-    told = {"-m": "/m.gguf", "-ngl": "99", "--rpc": "127.0.0.1:5", "--load-mode": "none", "-fit": "on", "-np": "1"}
+    told = {
+        "-m": "/m.gguf",
+        "-ngl": "99",
+        "--n-cpu-moe": "44",
+        "--rpc": "127.0.0.1:5",
+        "--load-mode": "none",
+        "-fit": "on",
+        "-np": "1",
+    }
     wire = {"repetitions": 1, "depths": [0], "tokens": 8, "about": {"n_ubatch": 512}}
     (only,) = runner.llama_bench(told, "/r", wire)
     assert " ".join(only) == (
-        "/r/bin/llama-bench -m /m.gguf -ngl 99 -lm none -rpc 127.0.0.1:5 -fitt 1024 -r 1 -o jsonl -d 0 -p 512 -n 8"
+        "/r/bin/llama-bench -m /m.gguf -ngl 99 -ncmoe 44 -lm none -rpc 127.0.0.1:5 -fitt 1024"
+        " -r 1 -o jsonl -d 0 -p 512 -n 8"
     )
 
 
