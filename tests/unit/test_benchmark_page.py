@@ -1,0 +1,113 @@
+"""The page of figures: what stands on it, and that nothing a host says becomes more than words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+
+import pytest
+
+from roles.benchmark import page, seed
+from tests.unit import planted_history
+
+AT = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
+# All elements that the templates and Vega make; any other came from a host.
+OWN = """
+html head meta title style body header main footer section p h1 h2 h3 b br small div span table thead tbody tr
+th td a bdi ul li dl dt dd figure figcaption details summary code svg g path line text rect
+"""
+
+
+class Elements(HTMLParser):
+    """What a browser would make of it: elements, attributes, text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    @property
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+@pytest.fixture(scope="module")
+def rendered() -> str:
+    return page.render({**planted_history.fleet(), "not-yet": ()}, AT)
+
+
+@pytest.fixture(scope="module")
+def elements(rendered: str) -> Elements:
+    return Elements(rendered)
+
+
+def test_nothing_that_a_host_says_becomes_an_element_or_an_attribute(elements: Elements) -> None:
+    assert {tag for tag, _ in elements.tags} <= set(OWN.split())
+    assert not [name for _, attributes in elements.tags for name in attributes if name.startswith("on")]
+
+
+def test_the_page_asks_nobody_for_anything_and_says_so_to_the_browser(elements: Elements, rendered: str) -> None:
+    policies = [attributes["content"] for tag, attributes in elements.tags if attributes.get("http-equiv")]
+    assert policies == ["default-src 'none'; style-src 'unsafe-inline'"]
+    places = [value for _, attributes in elements.tags for name, value in attributes.items() if name in ("src", "href")]
+    assert places
+    assert all(value and value.startswith("#host-") for value in places)
+    assert "url(" not in rendered
+    assert "@import" not in rendered
+
+
+def test_every_id_is_there_once_and_every_label_has_its_words(elements: Elements) -> None:
+    ids = Counter(attributes["id"] for _, attributes in elements.tags if "id" in attributes)
+    assert ids.most_common(1)[0][1] == 1
+    told = {attributes["aria-labelledby"] for _, attributes in elements.tags if "aria-labelledby" in attributes}
+    assert told <= set(ids)
+
+
+def test_every_chart_has_a_sentence_and_a_table(elements: Elements) -> None:
+    tags = Counter(tag for tag, _ in elements.tags)
+    drawings = [attributes for _, attributes in elements.tags if attributes.get("role") == "img"]
+    assert tags["figure"] == tags["svg"] == tags["details"] == len(drawings) == 6 + 6 + 5
+    assert all(drawing["aria-label"] for drawing in drawings)
+
+
+def test_the_articles_rows_stand_beside_the_hosts(elements: Elements) -> None:
+    assert seed.TITLE in elements.words
+    for cell in ("619 / 22.3", "875 / 22.4", "606 / 13.3", "346 / 11.7", "5,342"):
+        assert cell in elements.words
+
+
+def test_verdicts_are_words_and_not_colours_alone(elements: Elements) -> None:
+    assert "▼ worse" in elements.words
+    assert "▲ better" in elements.words
+    assert "release b10864-1a2b3c4d → b12464-5e6f7a8b: worse than before: " in elements.words
+    assert "not to be trusted: before: " in elements.words
+
+
+def test_a_host_without_figures_is_named(elements: Elements) -> None:
+    assert "Nothing measured yet: not-yet" in elements.words
+
+
+def test_what_cannot_be_seen_or_turns_the_text_around_is_shown_as_such(rendered: str) -> None:
+    assert "\u202e" not in rendered
+    assert "../../\N{REPLACEMENT CHARACTER}etc" in rendered
+    assert page.tidy("a\x1b[31mb\u2028c\u200ed") == "a\ufffd[31mb\ufffdc\ufffdd"
+    assert page.tidy("né 日本 −5\N{NO-BREAK SPACE}%") == "né 日本 −5\N{NO-BREAK SPACE}%"
+
+
+def test_an_empty_fleet_is_a_page_too() -> None:
+    assert seed.TITLE in Elements(page.render({}, AT)).words
+
+
+@pytest.mark.parametrize(
+    ("plain", "set_well"), [("-9.4 % (-12.6 to +6.1)", "−9.4\u00a0% (−12.6 to +6.1)"), ("a-1 -> b", "a-1 → b")]
+)
+def test_sentences_are_set_well(plain: str, set_well: str) -> None:
+    assert page.typographic(plain) == set_well
