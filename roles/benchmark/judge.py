@@ -55,7 +55,7 @@ class Effect:
     @property
     def blur(self) -> float:
         """The least share that a slow-down must have to be seen nine times of ten."""
-        return 1 - (self.low / self.ratio) ** SURE
+        return 1.0 - math.pow(self.low / self.ratio, SURE)
 
 
 @dataclass(frozen=True)
