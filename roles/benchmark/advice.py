@@ -47,12 +47,14 @@ def _slower(found: Comparison | None) -> Iterator[str]:
 
 
 def _link(newest: Result) -> Iterator[str]:
-    for card in newest.cards:
-        if card.pcie_width and card.pcie_width_max and card.pcie_width < card.pcie_width_max:
-            yield (
-                f"{card.name} ran on {card.pcie_width} of its {card.pcie_width_max} PCIe lanes under load, and pp of"
-                " experts on the CPU is bound by them: look at the slot, the riser and the firmware's settings"
-            )
+    """Of one card, as the series do not tell several apart."""
+    widths = [width for width in newest.resources.series.get("pcie_width", ()) if width]
+    most = newest.cards[0].pcie_width_max if len(newest.cards) == 1 else None
+    if widths and most and max(widths) < most:
+        yield (
+            f"{newest.cards[0].name} ran on {max(widths):.0f} of its {most} PCIe lanes, and pp of experts on the CPU is"
+            " bound by them: look at the slot, the riser and the firmware's settings"
+        )
 
 
 def _split(newest: Result) -> Iterator[str]:

@@ -16,9 +16,9 @@ HOSTILE = '"><script>alert(1)</script><b>../../\u202eetc'
 HOSTILE_MODEL = "</text></svg><script>alert('model')</script>\u202e\"'.gguf"
 LAPTOP_CARD = {
     "name": "NVIDIA GeForce RTX 3050 6GB Laptop GPU", "uuid": "GPU-1", "memory_total": 6144,
-    "pcie_gen_max": 4, "pcie_width_max": 8, "pcie_gen": 4, "pcie_width": 4,
+    "pcie_gen_max": 4, "pcie_width_max": 8,
 }  # fmt: skip
-DESK_CARD = {**LAPTOP_CARD, "name": "NVIDIA GeForce RTX 4070", "uuid": "GPU-2", "memory_total": 12282, "pcie_width": 8}
+DESK_CARD = {**LAPTOP_CARD, "name": "NVIDIA GeForce RTX 4070", "uuid": "GPU-2", "memory_total": 12282}
 PLAN = {
     "digest": "d", "gpu_layers": 99, "n_cpu_moe": 44, "layers": 49, "offloaded": 49,
     "devices": [{"device": "CUDA0", "model": 1594, "context": 2140, "compute": 1203}],
@@ -118,6 +118,7 @@ def resources(about: dict[str, Any], rnd: random.Random) -> dict[str, Any]:
     }
     if cards:
         series["vram_mib"] = [round(peak * (0.93 + 0.07 * share), 1) for share in rise]
+        series["pcie_width"] = [4.0 if peak == 4560 else 8.0 for _ in rise]
         series["vram_others_mib"] = [round(740 + rnd.uniform(-30, 60), 1) for _ in rise]
     return {
         "peak_vram_mib": peak if cards else None,
