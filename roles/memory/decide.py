@@ -29,7 +29,7 @@ from roles.wishes import Wishes
 
 SECONDS = 1800  # a question takes about one, and one that hangs ends all of it
 HERE = Path(__file__).parent
-PROGRAM = programs.joined(*(HERE / f"{name}_program.py" for name in ("fitting", "oracle", "plan")))
+PROGRAM = programs.joined(*(HERE / f"{name}_program.py" for name in ("fitting", "oracle", "ram", "plan")))
 
 
 def planned(
@@ -130,6 +130,7 @@ def _job(
         "layers": layers,
         "moe_layers": moe_layers,
         "context": service.context,
+        "ubatch": service.ubatch,
         "gpu_layers": None if service.gpu_layers == "auto" else service.gpu_layers,
         "n_cpu_moe": None if service.n_cpu_moe == "auto" else service.n_cpu_moe,
         "explicit": wanted.own_numbers(settings, bool(moe_layers)),

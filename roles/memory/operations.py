@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 
 from pyinfra.api import operation
 from pyinfra.api.command import PyinfraCommand
 
-from roles.memory import decide, report
+from roles.memory import cap, decide, report
 from roles.model import header
 from roles.model.decide import holds
 from roles.model.observe import MODEL
@@ -28,3 +29,9 @@ def planned(wishes: Wishes) -> Generator[PyinfraCommand]:
         return decide.planned(known, headers, report.teller(host.log), seen)
 
     yield from converge(due)
+
+
+@operation()
+def held(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """The RAM holds what was planned, and so does the unit's cap."""
+    yield from converge(partial(cap.held, wishes))

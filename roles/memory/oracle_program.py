@@ -103,13 +103,14 @@ class Oracle:
             fail(f"llama.cpp finds no {kind} device on this host, and one shall hold the layers")
         return found
 
-    def ask(self, split: dict[str, Any], changes: dict[str, str]) -> dict[str, Any]:
-        """What each device and the host would hold with this split, and with other values for some options."""
+    def ask(self, split: dict[str, Any], changes: dict[str, str], flags: tuple[str, ...] = ()) -> dict[str, Any]:
+        """What each device and the host would hold with this split, with other values for some options, and with
+        further `flags`."""
         for answer in self.asked:
-            if (answer["split"], answer["changes"]) == (split, changes):
+            if (answer["split"], answer["changes"], answer["flags"]) == (split, changes, flags):
                 return answer
         self.look()
-        words = [*changed(self.words, changes), *self.split_words(split)]
+        words = [*changed(self.words, changes), *self.split_words(split), *flags]
         told = self.tool([self.program, *words, "--fit-print", "on"])
         rows = re.findall(r"^(\w+) (\d+) (\d+) (\d+) *$", told.stdout, re.M)
         shares = {row[0]: [int(one) for one in row[1:]] for row in rows}
@@ -118,7 +119,8 @@ class Oracle:
             worst = [line for line in lines if re.search(r"error|fail|invalid|abort|what\(\)", line, re.I)]
             said = (worst or lines or ["nothing"])[0][:300]
             fail(f"llama-fit-params does not tell what the model takes (status {told.returncode}): {said}")
-        answer = {"split": split, "changes": changes, "host": shares.pop("Host"), "devices": shares}
+        host = shares.pop("Host")
+        answer = {"split": split, "changes": changes, "flags": flags, "host": host, "devices": shares}
         self.asked.append(answer)
         return answer
 

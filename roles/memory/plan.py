@@ -58,7 +58,8 @@ class Plan(Split):
     why it does not fit, empty where it does. `moe_layers` have experts, and those of `moe_layers_on_cpu` are not on a
     device. `tried` is in order, the split with most on the devices first; `calls` counts the questions. `state`: MiB of
     all contexts that do not grow with -c, which is recurrent state and the KV cache of sliding windows: what
-    llama-server copies into the RAM for each context checkpoint.
+    llama-server copies into the RAM for each context checkpoint. `repacked`: MiB of weights that the CPU copies into an
+    order of its own, beside those of `host`.
     """
 
     digest: str
@@ -74,6 +75,7 @@ class Plan(Split):
     devices: tuple[Share, ...]
     host: Share
     state: int = 0
+    repacked: int = 0
     budgets: tuple[Budget, ...] = ()
     tried: tuple[Tried, ...] = ()
     calls: int = 0

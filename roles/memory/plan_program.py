@@ -1,4 +1,4 @@
-"""Runs on the host, after fitting_program.py and oracle_program.py: makes one plan and records it.
+"""Runs on the host, after fitting_program.py, oracle_program.py and ram_program.py: makes one plan and records it.
 
 The model is its own file where that is there, and otherwise a twin: its header, then nothing up to its full size. What
 to plan comes as JSON in the first argument. Killed anywhere and run again, it begins anew; a plan is there whole or not
@@ -31,6 +31,7 @@ from roles.memory.fitting_program import (
     too_much,
 )
 from roles.memory.oracle_program import Oracle, fail, own_servers
+from roles.memory.ram_program import repacked, state
 
 KEEP = 40  # plans
 
@@ -92,17 +93,6 @@ class Planner:
         fitting = min(found, default=0)
         return fitting if fitting and self.fits(last, {"-c": str(fitting)}) else 0
 
-    def state(self, split: dict[str, Any]) -> int:
-        """MiB of the contexts that half of the tokens would leave as they are; 0 where it is no more than rounding."""
-        context = self.job["context"]
-        half = max(context // 512 * 256, 256)
-        if half == context:
-            return 0
-        answers = [self.oracle.ask(split, changes) for changes in ({}, {"-c": str(half)})]
-        whole, less = (sum(one[1] for one in [*told["devices"].values(), told["host"]]) for told in answers)
-        fixed = int((less * context - whole * half) / (context - half))
-        return fixed if fixed > 2 * len(self.rooms) + 2 else 0
-
     def ask_beside(self, chosen: dict[str, Any]) -> None:
         """The next better and the next worse split, as people want to know what those would take."""
         rungs = ladder(self.free)
@@ -113,10 +103,11 @@ class Planner:
 
     def record(self, chosen: dict[str, Any], problem: str) -> dict[str, Any]:
         """All that is known of the plan, as JSON holds it."""
-        answer, state = self.oracle.ask(chosen, {}), self.state(chosen)
+        answer = self.oracle.ask(chosen, {})
         if self.rooms and not problem:
             self.ask_beside(chosen)
         tried = [one for one in self.oracle.asked if not one["changes"]]
+        calls = len(self.oracle.asked)  # those about the RAM are beside them, three at most
         return {
             **unchecked(self.job, chosen),
             "checked": True,
@@ -124,9 +115,10 @@ class Planner:
             "tensor_split": self.oracle.tensor_split,
             "devices": shares(answer),
             "host": share("Host", answer["host"]),
-            "state": state,
+            "state": state(self.oracle, chosen, self.job["context"], self.job["ubatch"]),
+            "repacked": repacked(self.oracle, chosen, self.job),
             "budgets": self.budgets,
-            "calls": len(self.oracle.asked),
+            "calls": calls,
             "tried": [
                 {
                     **one["split"],

@@ -9,6 +9,7 @@ from roles.benchmark import decide as benchmark
 from roles.browser import decide as browser
 from roles.browser import freed
 from roles.llama_cpp import decide as llama_cpp
+from roles.memory import cap
 from roles.memory import decide as memory
 from roles.model import collect
 from roles.model import decide as model
@@ -31,8 +32,10 @@ def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]
         ("llama_cpp", partial(llama_cpp.toolkit_there, wishes)),
         ("llama_cpp", partial(llama_cpp.built, wishes)),
         ("memory", partial(memory.planned, wishes, (), None)),
+        ("memory", partial(cap.held, wishes)),
         ("model", partial(model.present, wishes, None)),
         ("memory", partial(memory.planned, wishes, (), None)),
+        ("memory", partial(cap.held, wishes)),
         ("service", partial(sandbox.sandboxed, wishes)),
         ("service", partial(service.running, wishes)),
         ("llama_cpp", partial(llama_cpp.collected, wishes)),

@@ -13,6 +13,7 @@ from roles.llama_cpp.decide import TOOLKIT_DISK, disk_needed, toolkit_there
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import wanted_release
 from roles.machine import CACHE, DATA, MACHINE, MODELS
+from roles.memory import ram
 from roles.model.decide import holds, known, lacking, unfit_path
 from roles.model.observe import MODEL
 from roles.observation import Observation
@@ -24,7 +25,7 @@ from roles.service import decide as service_decisions
 from roles.service import reasons
 from roles.service.observe import SERVICE
 from roles.service.options import LacksOption
-from roles.service.unit import memory_max, wanted_unit
+from roles.service.unit import wanted_unit
 from roles.wishes import Wishes
 
 DISK_MARGIN = 1 << 30  # bytes left free beside release and model
@@ -191,8 +192,10 @@ def _room(path: str, seen: Observation, needs: dict[str, int]) -> str | None:
 
 
 def _memory(wishes: Wishes, seen: Observation) -> str | None:
-    wanted, host = wishes.settings.service, seen[HOST]
-    cap = memory_max(wanted, host)
+    wanted, memory, host = wishes.settings.service, wishes.settings.memory, seen[HOST]
+    if not ram.available(memory, host.memory_total):
+        return f"ram_reserve={memory.ram_reserve} is all of the {host.memory_total >> 20} MiB of RAM; set less"
+    cap = ram.limits(wanted, memory, host.memory_total, False, None).maximum
     if cap > host.memory_total:
         return f"service_memory_max={wanted.service_memory_max} is more than the {host.memory_total >> 20} MiB of RAM"
     if cap <= wanted.cache_ram_mib << 20:

@@ -11,7 +11,8 @@ from pathlib import Path
 import jinja2
 
 from roles.memory.plan import Split
-from roles.memory.words import split_words, words
+from roles.memory.ram import Limits
+from roles.memory.words import TO_COME, split_words, words
 from roles.service.options import asked_for, spelled
 from roles.settings import Service
 
@@ -68,11 +69,10 @@ def arguments(
 
 @dataclass(frozen=True)
 class Frame:
-    """What a unit is made of beside its command line. `memory_max`, `swap_max`: bytes. `systemd`: the version that will
-    read it. `unset`: variables of the environment that the process does not get. `sandbox`: further directives."""
+    """What a unit is made of beside its command line. `systemd`: the version that will read it. `unset`: variables of
+    the environment that the process does not get. `sandbox`: further directives."""
 
-    memory_max: int
-    swap_max: int = 0
+    limits: Limits
     systemd: int = 0
     unset: Collection[str] = ()
     sandbox: tuple[str, ...] = ()
@@ -80,6 +80,8 @@ class Frame:
 
 def unit_text(command: list[str], model: str, frame: Frame, identity: str) -> str:
     """The unit file. Its stamp changes with all that the process is made of: text, release, model."""
+
+    limits = frame.limits
 
     def render(stamp: str) -> str:
         return _TEMPLATES.get_template("llama-server.service.j2").render(
@@ -90,8 +92,9 @@ def unit_text(command: list[str], model: str, frame: Frame, identity: str) -> st
             unset=textwrap.wrap(" ".join(sorted(frame.unset)), 100),
             systemd=frame.systemd,
             sandbox=frame.sandbox,
-            memory_max=shown(frame.memory_max),
-            memory_swap_max=shown(frame.swap_max),
+            memory_max=TO_COME if "maximum" in limits.to_come else shown(limits.maximum),
+            memory_high=TO_COME if "high" in limits.to_come else shown(limits.high or 0),
+            memory_swap_max=shown(limits.swap),
         )
 
     return render(hashlib.sha256((render("") + identity).encode()).hexdigest()[:16])

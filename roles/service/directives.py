@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from roles.memory.words import TO_COME
 from roles.settings import size_in_bytes
 
 
@@ -55,5 +56,6 @@ def pairs(text: str) -> list[tuple[str, str]]:
 
 
 def held(text: str) -> dict[str, str]:
-    """What `systemctl show` prints, by property, of a unit with this text."""
-    return {READ_BACK[name][0]: READ_BACK[name][1](value) for name, value in pairs(text) if name in READ_BACK}
+    """What `systemctl show` prints, by property, of a unit with this text; nothing of what only a plan will tell."""
+    known = [(*READ_BACK[name], value) for name, value in pairs(text) if name in READ_BACK and value != TO_COME]
+    return {name: written(value) for name, written, value in known}

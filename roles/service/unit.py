@@ -11,6 +11,8 @@ from roles.llama_cpp import cmake
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import wanted_release
 from roles.machine import MACHINE
+from roles.memory.cap import limits_of
+from roles.memory.ram import Limits
 from roles.memory.wanted import needed_plan
 from roles.model.observe import MODEL
 from roles.observation import Observation
@@ -18,18 +20,17 @@ from roles.service import command
 from roles.service.observe import SERVICE
 from roles.service.options import variables
 from roles.service.sandbox import directives
-from roles.settings import Service, size_in_bytes
+from roles.settings import Service
 from roles.wishes import Wishes
 
 
 @dataclass(frozen=True)
 class Unit:
-    """The wanted unit: its text, the release that it runs, its limits in bytes, and whether it starts at boot."""
+    """The wanted unit: its text, the release that it runs, its memory limits, and whether it starts at boot."""
 
     text: str
     release: str
-    memory_max: int
-    swap_max: int
+    limits: Limits
     autostart: bool = True
 
     @property
@@ -53,17 +54,11 @@ def wanted_unit(wishes: Wishes, observation: Observation) -> Unit:
     identity += "".join(f" {one.file.size} {one.file.mtime_ns}" for one in model.rest if one.file)
     if held := observation[SERVICE].key_file:  # read at the start alone: a new key is for a new process
         identity += f" {held.size} {held.mtime_ns}"
-    cap, swap = memory_max(wanted, host), size_in_bytes(wanted.service_memory_swap_max)
+    limits = limits_of(wishes, observation)
     inside = directives(wishes, release.key, observation)
-    frame = command.Frame(cap, swap, observation[MACHINE].systemd_version or 0, variables(knows), inside)
+    frame = command.Frame(limits, observation[MACHINE].systemd_version or 0, variables(knows), inside)
     text = command.unit_text(words, model.path.rsplit("/", 1)[-1], frame, identity)
-    return Unit(text, release.key, cap, swap, wanted.service_autostart)
-
-
-def memory_max(wanted: Service, host: HostSeen) -> int:
-    """Bytes, whole MiB. `auto` is the seed's ratio: 24G of 32."""
-    share = "75%" if wanted.service_memory_max == "auto" else wanted.service_memory_max
-    return size_in_bytes(share, of=host.memory_total)
+    return Unit(text, release.key, limits, wanted.service_autostart)
 
 
 def key_file(wanted: Service, host: HostSeen) -> str:

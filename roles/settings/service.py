@@ -55,7 +55,9 @@ class Service(Record):
         None, "file on the host with an API key per line, mode 0600 and the host user's own", "~/.config/llama.key"
     )
     service_memory_max: SizeOrShare | Auto = key(
-        "auto", "MemoryMax of the unit, a size or a share of the RAM; auto is 75%", "24G"
+        "auto",
+        "MemoryMax of the unit, a size or a share of the RAM; auto is what the plan needs",
+        "24G",
     )
     service_memory_swap_max: Size = key("0", "MemorySwapMax of the unit", "2G")
     service_autostart: bool = key(

@@ -97,7 +97,7 @@ def test_json_is_all_that_stands_on_standard_output(as_json: Run) -> None:
 
 
 def test_no_change_is_conditional(as_json: Run) -> None:
-    assert list(column(as_json, "hosts_with_conditional_change").values()) == [[]] * 16
+    assert list(column(as_json, "hosts_with_conditional_change").values()) == [[]] * 18
 
 
 def test_only_the_role_that_is_named_is_planned(only_benchmark: Run) -> None:

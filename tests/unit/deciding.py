@@ -10,6 +10,7 @@ from roles.benchmark import decide as benchmark
 from roles.browser import decide as browser
 from roles.browser import freed
 from roles.llama_cpp import decide as llama_cpp
+from roles.memory import cap
 from roles.memory import decide as memory
 from roles.model import collect
 from roles.model import decide as model
@@ -38,8 +39,10 @@ def in_order(wishes: Wishes, has_password: bool = True) -> dict[str, Decide]:
         "toolkit": partial(llama_cpp.toolkit_there, wishes),
         "llama_cpp": partial(llama_cpp.built, wishes),
         "memory": partial(memory.planned, wishes, (), None),
+        "ram": partial(cap.held, wishes),
         "model": partial(model.present, wishes, None),
         "memory of the file": partial(memory.planned, wishes, (), None),
+        "ram of the file": partial(cap.held, wishes),
         "sandbox": partial(sandbox.sandboxed, wishes),
         "service": partial(service.running, wishes),
         "old releases": partial(llama_cpp.collected, wishes),

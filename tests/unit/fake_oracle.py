@@ -104,6 +104,7 @@ class Fake:
             "layers": self.layers,
             "moe_layers": list(range(self.layers)),
             "context": 8192,
+            "ubatch": 500,
             "gpu_layers": None,
             "n_cpu_moe": None,
             "explicit": False,

@@ -18,6 +18,8 @@ from roles.llama_cpp.release import wanted_release
 from roles.machine import CACHE, MODELS
 from roles.machine import DATA as DATA_FOLDER
 from roles.memory import wanted as memory
+from roles.memory.observe import MEMORY
+from roles.memory.plan import Plan
 from roles.observation import Observation
 from roles.overview import FRAGMENTS
 from roles.overview.record import facts_of
@@ -258,7 +260,17 @@ def converged_answers(wanted: Wishes | None = None, **changes: dict[str, Any]) -
 
 def plans(wanted: Wishes, answers: Answers, **fields: Any) -> dict[str, Any]:
     """The plan that was made for this: what llama.cpp said of a model with 48 layers, all that is on the devices."""
-    seen, service = parsed(answers), wanted.settings.service
+    return plans_on(wanted, parsed(answers), **fields)
+
+
+def with_plan(wanted: Wishes, seen: Observation) -> Observation:
+    """The host after the memory role: with a plan for what is wanted now."""
+    made = {key: Plan(**told) for key, told in plans_on(wanted, seen).items()}
+    return seen if made.keys() <= seen[MEMORY].plans.keys() else seen.replace(MEMORY, plans=made)
+
+
+def plans_on(wanted: Wishes, seen: Observation, **fields: Any) -> dict[str, Any]:
+    service = wanted.settings.service
     digest, kind = memory.digest(wanted, seen), memory.backend(wanted, seen)
     device = {"cuda": "CUDA0", "rpc": "RPC0"}.get(kind)
     free = {"device": device, "name": "some", "total": 6144, "reserve": 768, "margin": 256, "overhead": 320}

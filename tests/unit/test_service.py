@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from roles.host import HOST
 from roles.llama_cpp.release import wanted_release
 from roles.service import decide, sandbox, unit
 from roles.service.command import UNIT
@@ -44,14 +43,14 @@ def test_a_unit_that_is_new_is_started() -> None:
         ({}, {"threads": 6}, "-t absent -> 6"),
         ({"threads": 6}, {}, "-t 6 -> absent"),
         ({}, {"temperature": 0.5}, "--temp absent -> 0.5"),
-        ({}, {"service_memory_max": "20G"}, "MemoryMax 24G -> 20G"),
+        ({}, {"service_memory_max": "20G"}, "MemoryMax 10165M -> 20G, MemoryHigh 9530M -> 19200M"),
         ({}, {"service_memory_swap_max": "1G"}, "MemorySwapMax 0 -> 1G"),
         ({}, {"port": 8080}, "--port 8091 -> 8080"),
     ],
 )
 def test_what_changed_in_the_unit_is_the_reason(before: dict[str, Any], after: dict[str, Any], reason: str) -> None:
-    told = reasons(running(**after), hosts.converged(hosts.wishes(**before)))
-    assert told == f"restart llama-server: {reason}"
+    seen = hosts.with_plan(hosts.wishes(**after), hosts.converged(hosts.wishes(**before)))
+    assert reasons(running(**after), seen) == f"restart llama-server: {reason}"
 
 
 @pytest.mark.parametrize(
@@ -74,14 +73,14 @@ def test_a_line_of_the_unit_that_changed_is_told_and_variables_are_counted() -> 
 def test_another_release_is_told() -> None:
     other = Wishes(hosts.wishes().settings, "f" * 40, None)
     built: dict[str, Any] = {"releases": {wanted_release(other, hosts.converged()).key: {}}}
-    tried = sandbox.sandboxed(other, hosts.converged(llama_cpp=built)).after
+    tried = hosts.with_plan(other, sandbox.sandboxed(other, hosts.converged(llama_cpp=built)).after)
     told = reasons(running(other), tried)
     assert re.fullmatch(r"restart llama-server: release 012345678-\w{8} -> fffffffff-\w{8}", told)
 
 
 def test_a_model_file_that_was_replaced_under_its_name_is_another_model() -> None:
     file = {**hosts.converged_answers()["model"]["file"], "mtime_ns": 2}
-    told = reasons(running(), hosts.converged(model={"file": file}))
+    told = reasons(running(), hosts.with_plan(hosts.wishes(), hosts.converged(model={"file": file})))
     assert told == "restart llama-server: another model file"
 
 
@@ -99,7 +98,7 @@ def test_a_model_file_that_was_replaced_under_its_name_is_another_model() -> Non
         ({"running_stamp": None}, "restart llama-server: what runs is older than the unit on disk"),
         ({"proved": None}, "restart llama-server: the run that started it did not see it answer"),
         ({"proved": "0" * 16}, "restart llama-server: the run that started it did not see it answer"),
-        (shown(MemoryMax="infinity"), f"MemoryMax is infinity and not {24 << 30}"),
+        (shown(MemoryMax="infinity"), f"MemoryMax is infinity and not {10165 << 20}"),
         (shown(MemorySwapMax="infinity"), "MemorySwapMax is infinity and not 0"),
         (shown(CPUWeight="100"), "CPUWeight is 100 and not 20"),
         (shown(UMask="0022"), "UMask is 0022 and not 0077"),
@@ -194,7 +193,7 @@ def test_a_limit_of_the_users_own_drop_in_has_the_last_word() -> None:
 @pytest.mark.parametrize("folder", ["service.d", "other.service.d", f"{UNIT}.wants", ""])
 def test_a_drop_in_for_others_too_does_not_excuse_another_limit(folder: str) -> None:
     limits = shown(MemoryMax="infinity", DropInPaths=f"{DROP_INS}/{folder}/all.conf" if folder else "")
-    assert reasons(running(), hosts.converged(service=limits)) == f"MemoryMax is infinity and not {24 << 30}"
+    assert reasons(running(), hosts.converged(service=limits)) == f"MemoryMax is infinity and not {10165 << 20}"
 
 
 def with_keys(**fields: Any) -> dict[str, Any]:
@@ -289,13 +288,6 @@ def test_the_script_gets_the_limits_as_systemd_prints_them() -> None:
 )
 def test_the_address_is_a_url(host: str, url: str) -> None:
     assert unit.url(hosts.wishes(host=host).settings.service) == url
-
-
-@pytest.mark.parametrize(("total", "cap"), [(32 << 30, 24 << 30), (31_337_123_456, 22414 << 20), (8 << 30, 6 << 30)])
-def test_an_automatic_cap_is_three_quarters_of_the_memory_in_whole_mebibytes(total: int, cap: int) -> None:
-    host = hosts.bare(host={"memory_total": total})[HOST]
-    assert unit.memory_max(hosts.wishes().settings.service, host) == cap
-    assert unit.memory_max(seed.wishes().settings.service, host) == 24 << 30
 
 
 LINGERING = partial(decide.lingering, False)

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from roles.memory.ram import Limits
 from roles.service.command import UNIT, Frame, arguments, escaped, unit_text
 from tests.unit import seed
 from tests.unit.hosts import MODEL_PATH
 
+CAP = Limits(maximum=24 << 30, high=22 << 30, swap=0)
 WORDS = {
     "plain": "plain",
     "a path": "/home/dev/.local/share/paddock/some-model_1.0.gguf",
@@ -119,17 +121,17 @@ def test_systemd_accepts_the_seeds_unit_and_holds_its_cap(tmp_path: Path) -> Non
     systemd = int(told.split()[1])
     wanted = seed.wishes().settings.service
     words = ["/bin/true", *arguments(wanted, MODEL_PATH, (), device=True)]
-    dumped = dump(tmp_path / UNIT, unit_text(words, "Mix-12G.gguf", Frame(24 << 30, 0, systemd), ""))
+    dumped = dump(tmp_path / UNIT, unit_text(words, "Mix-12G.gguf", Frame(CAP, systemd), ""))
     assert command_lines(dumped) == [words]
     assert "Unknown key" not in dumped
     held = dict(re.findall(r"^\s*(\w+): (.*)$", dumped, re.M))
-    assert int(held["MemoryMax"]) == 24 << 30
+    assert (int(held["MemoryMax"]), int(held["MemoryHigh"])) == (24 << 30, 22 << 30)
     assert (held["MemorySwapMax"], held["OOMPolicy"], held["UMask"]) == ("0", "stop", "0077")
     assert held["Description"] == "llama.cpp server (Mix-12G.gguf)"
 
 
 def test_a_nasty_file_name_is_told_as_it_is(tmp_path: Path) -> None:
     name = 'my "best" $100% model\\1.gguf'
-    dumped = dump(tmp_path / UNIT, unit_text(["/bin/true", "-m", name], name, Frame(24 << 30), ""))
+    dumped = dump(tmp_path / UNIT, unit_text(["/bin/true", "-m", name], name, Frame(CAP), ""))
     assert f"\tDescription: llama.cpp server ({name})\n" in dumped
     assert [word.replace("$$", "$") for word in command_lines(dumped)[0]] == ["/bin/true", "-m", name]
