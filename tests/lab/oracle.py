@@ -1,0 +1,103 @@
+"""What the tests of plans share: models with their headers, and a deployed host that is asked about them."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from roles import remote
+from roles.memory import decide
+from roles.memory.observe import MEMORY
+from roles.memory.plan import Plan
+from roles.model import gguf_header
+from roles.remote import Script
+from roles.wishes import Anatomy, ModelPin, PinnedFile, Wishes
+from tests.lab import models, twins
+from tests.lab.common import run
+from tests.lab.host import LabHost
+from tests.unit import hosts
+
+PLACE = "srv/oracle"
+LONGEST = 32 << 20  # bytes of a header
+PROGRAM = Path(__file__).with_name("oracle_program.py")
+
+
+@dataclass(frozen=True)
+class Model:
+    """A file on this machine: with all its weights, or a twin."""
+
+    path: Path
+
+    @functools.cached_property
+    def header(self) -> gguf_header.Header:
+        with self.path.open("rb") as file:
+            return gguf_header.parsed(file.read(LONGEST), self.path.stat().st_size)
+
+    @functools.cached_property
+    def first_bytes(self) -> bytes:
+        with self.path.open("rb") as file:
+            return file.read(self.header.length)
+
+    @functools.cached_property
+    def anatomy(self) -> Anatomy:
+        return gguf_header.anatomy([self.header])
+
+    def wishes(self, **settings: Any) -> Wishes:
+        """An inventory that has the planner find what it leaves open."""
+        data = {**hosts.HUB_DATA, "backend": "rpc", "rpc_servers": ["127.0.0.1:1"], "flash_attention": "on"}
+        file = PinnedFile(self.path.name, self.path.stat().st_size, "d" * 64, "https://hub.test/")
+        pin = ModelPin("owner/name", "c" * 40, "some", (file,), self.anatomy)
+        return replace(hosts.wishes(data, **settings), model=pin)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A deployed host that has a release, and files below /srv for the tests."""
+
+    host: LabHost
+    bin: str
+
+    def put(self, path: Path) -> str:
+        """The file there; one that is all holes stays so."""
+        target = self.host.root / PLACE / path.name
+        if not target.exists():
+            run(["cp", "--sparse=always", str(path), str(target)], timeout=120)
+        return f"/{PLACE}/{path.name}"
+
+    def ask(self, load: bool, lists: Sequence[Sequence[str]], limit: int = 0) -> list[Any]:
+        """What llama-fit-params predicts, or what llama-server takes once loaded, for each list of options."""
+        questions = json.dumps([{"load": load, "words": words} for words in lists])
+        (self.host.root / PLACE / "ask").write_text(
+            remote.stdin(Script(PROGRAM.read_text("utf-8"), (questions, self.bin, str(limit)), python=True))
+        )
+        answers: list[Any] = json.loads(self.dev(f"python3 -ISB - < /{PLACE}/ask"))
+        return answers
+
+    def plans(self, model: Model, settings: Sequence[dict[str, Any]]) -> list[Plan | str]:
+        """What the planner, as it is sent to a host, makes of the header with each; the sentence where it refuses."""
+        folder = self.host.root / PLACE
+        for number, wishes in enumerate(model.wishes(**each) for each in settings):
+            seen = hosts.converged(wishes, model={**hosts.ABSENT, "sidecar": None}).replace(MEMORY, plans={})
+            [step] = decide.planned(wishes, (model.first_bytes,), None, seen).steps
+            job = json.loads(step.script.args[0]) | {"bin": self.bin, "folder": "/tmp/oracle/plans"}
+            (folder / f"{number}.job").write_text(remote.stdin(replace(step.script, args=(json.dumps(job),))))
+        self.dev(
+            f"for n in $(seq 0 {len(settings) - 1}); do"
+            f" python3 -ISB - < /{PLACE}/$n.job > /{PLACE}/$n.out 2> /{PLACE}/$n.err || true; done"
+        )
+        told = [[(folder / f"{number}.{end}").read_text() for end in ("out", "err")] for number in range(len(settings))]
+        return [Plan.model_validate_json(out) if out else err for out, err in told]
+
+    def dev(self, script: str) -> str:
+        return self.host.sh(script, user="dev", timeout=600).stdout
+
+
+def all_models(folder: Path) -> dict[str, Model]:
+    """Two with weights, and a twin of each further kind."""
+    kinds = {"recurrent": twins.recurrent, "sliding": twins.sliding_window, "mla": twins.compressed, "big": twins.big}
+    made = {name: Model(make().write(folder / f"{name}.gguf")) for name, make in kinds.items()}
+    return {"moe": Model(models.cached_tiny_moe()), "gemma": Model(models.cached_gemma()), **made}
