@@ -14,7 +14,7 @@ from roles.host import HOST
 from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import Release, wanted_release
-from roles.memory import report, wanted
+from roles.memory import bound, report, wanted
 from roles.memory.fitting_program import ALL_LAYERS, REMEDY
 from roles.memory.observe import FOLDER, MEMORY
 from roles.memory.plan import Plan, Share
@@ -86,6 +86,21 @@ def judged(wishes: Wishes, plan: Plan, observation: Observation) -> Decision:
     return Decision(observation, left_out="; ".join(filter(None, told)) or None)
 
 
+def hopeless(wishes: Wishes, observation: Observation) -> str | None:
+    """The sentence about what cannot be, before anything is built: by the recorded plan, or else by the header."""
+    if problem := uncounted_refusal(wishes.settings):
+        return problem
+    if wishes.settings.memory.memory_check == "warn":
+        return None
+    try:
+        plan = wanted.plan_of(wishes, observation)
+    except CannotBuild:
+        plan = None  # there is no compiler yet, say
+    if plan is not None:
+        return plan.problem + REMEDY if plan.problem else None
+    return bound.hopeless(wishes, observation)
+
+
 def uncounted_refusal(settings: Settings) -> str | None:
     """The sentence about memory that would be missing in the plan."""
     if settings.memory.memory_check == "warn" or not (found := uncounted(settings.service)):
@@ -105,7 +120,7 @@ def _job(
 ) -> dict[str, Any]:
     """What the program is told."""
     settings, host = wishes.settings, observation[HOST]
-    service, memory = settings.service, settings.memory
+    service = settings.service
     layers, moe_layers = wanted.anatomy(wishes, observation)
     twin = [
         {
@@ -134,15 +149,10 @@ def _job(
         "gpu_layers": None if service.gpu_layers == "auto" else service.gpu_layers,
         "n_cpu_moe": None if service.n_cpu_moe == "auto" else service.n_cpu_moe,
         "explicit": wanted.own_numbers(settings, bool(moe_layers)),
-        "cards": wanted.cards(wishes, observation) if kind == "cuda" else [],
-        "reserve": 0 if memory.vram_reserve_mib == "auto" else memory.vram_reserve_mib,
-        "margin": memory.vram_margin_mib,
-        "limit": memory.vram_limit_mib,
-        "overhead": wanted.OVERHEAD.get(kind, 0),
-        "moe_cache": service.moe_cache_mib,
+        **wanted.kept(wishes, kind, observation),
         "alternatives": alternatives(settings),
         "holders": report.holders(wanted.nvidia(observation)),
-        "check": memory.memory_check,
+        "check": settings.memory.memory_check,
     }
 
 

@@ -98,6 +98,19 @@ def cards(wishes: Wishes, observation: Observation) -> list[dict[str, Any]]:
     ]
 
 
+def kept(wishes: Wishes, kind: str, observation: Observation) -> dict[str, Any]:
+    """What of each device is not for the model, as fitting_program.budgets takes it; MiB."""
+    memory = wishes.settings.memory
+    return {
+        "cards": cards(wishes, observation) if kind == "cuda" else [],
+        "reserve": 0 if memory.vram_reserve_mib == "auto" else memory.vram_reserve_mib,
+        "margin": memory.vram_margin_mib,
+        "limit": memory.vram_limit_mib,
+        "overhead": OVERHEAD.get(kind, 0),
+        "moe_cache": wishes.settings.service.moe_cache_mib,
+    }
+
+
 def anatomy(wishes: Wishes, observation: Observation) -> tuple[int, list[int]]:
     """How many layers the model has, and which of them have experts: from the header that was read here, or from what
     the probe reads of the file."""

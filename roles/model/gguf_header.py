@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from roles.wishes import Anatomy
 VERSIONS = (2, 3)
 SCALARS = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}  # bytes by type
 STRING, ARRAY = 8, 9
+# Every layer of these has attention, over the whole context.
+PLAIN = ("llama", "qwen2", "qwen2moe", "qwen3", "qwen3moe")
 MOST = 1 << 20  # keys or tensors; more is not a model but a mistake
 
 
@@ -148,11 +150,14 @@ def anatomy(headers: Iterable[Header]) -> Anatomy:
         return value if isinstance(value, int) else 0
 
     layers = number("block_count")
-    experts = [0] * layers
+    experts, dense, served = [0] * layers, 0, layers - number("nextn_predict_layers")
     for name, size in sizes.items():
-        match = re.match(r"blk\.(\d+)\.ffn_\w+_(?:ch)?exps\.", name)
-        if match and int(match[1]) < layers:
+        match = re.match(r"blk\.(\d+)\.(ffn_\w+_(?:ch)?exps\.|attn_kv_b\.)?", name)
+        if match and match[2] and match[2].startswith("ffn") and int(match[1]) < layers:
             experts[int(match[1])] += size
+        # attn_kv_b is another form of two tensors beside it, and what comes after the last layer may not be loaded.
+        if (match and not match[2] and int(match[1]) < served) or re.match(r"output(_norm)?\.weight$", name):
+            dense += size
     return Anatomy(
         architecture=architecture,
         layers=layers,
@@ -162,5 +167,17 @@ def anatomy(headers: Iterable[Header]) -> Anatomy:
         attention_bytes=sum(size for name, size in sizes.items() if re.match(r"blk\.\d+\.attn_(?!\w*norm)", name)),
         trained_context=number("context_length"),
         mla=f"{architecture}.attention.kv_lora_rank" in fields,
+        dense_bytes=dense,
+        cache_row=_cache_row(architecture, served, number),
         chat_template=str(fields.get("tokenizer.chat_template", "")),
     )
+
+
+def _cache_row(architecture: str, layers: int, number: Callable[[str], int]) -> tuple[int, int]:
+    """Elements of both caches for one token; nothing where llama.cpp may hold less than all layers have heads for."""
+    heads = number("attention.head_count")
+    if architecture not in PLAIN or not heads or number("attention.sliding_window"):
+        return 0, 0
+    width, kv_heads = number("embedding_length") // heads, number("attention.head_count_kv") or heads
+    sides = [number(f"attention.{side}_length") or width for side in ("key", "value")]
+    return layers * kv_heads * sides[0], layers * kv_heads * sides[1]

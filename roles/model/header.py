@@ -37,7 +37,8 @@ def kept(pin: ModelPin) -> Anatomy | None:
         return None
     try:
         told = json.loads((folder() / f"{pin.sha256}.json").read_text("utf-8"))
-        return Anatomy(**{**told, "expert_bytes": tuple(told["expert_bytes"])})
+        lists = {name: tuple(told[name]) for name in ("expert_bytes", "cache_row")}
+        return Anatomy(**{**told, **lists})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

@@ -13,6 +13,7 @@ from roles.llama_cpp.decide import TOOLKIT_DISK, disk_needed, toolkit_there
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import wanted_release
 from roles.machine import CACHE, DATA, MACHINE, MODELS
+from roles.memory import decide as memory
 from roles.memory import ram
 from roles.model.decide import holds, known, lacking, unfit_path
 from roles.model.observe import MODEL
@@ -66,6 +67,8 @@ def preflight(wishes: Wishes, seen: Observation, has_password: bool = True) -> D
         checks += [_model_place]
     if roles("llama_cpp") or roles("model"):
         checks += [_disk]
+    if roles("memory"):
+        checks += [memory.hopeless]
     if roles("service"):
         checks += [_memory, _model, _service]
     reboot = str(told) if told.kind == "reboot" and (roles("llama_cpp") or roles("service")) else None

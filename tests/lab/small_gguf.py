@@ -11,6 +11,8 @@ TRAINED = 40_960  # tokens
 LAYERS, EXPERTS = 4, 8
 EXPERT_BYTES = EXPERTS * 64 * 64 * 4 * 3  # of a layer: gate, up and down in F32
 ATTENTION_BYTES = LAYERS * 64 * 64 * 4  # q alone
+DENSE_BYTES = ATTENTION_BYTES + LAYERS * (64 + 64 * 64) * 4  # and the norm, and the shared expert
+CACHE_ROW = (LAYERS * 32, LAYERS * 32)  # one head
 
 
 def write(path: Path, tokens: int = 100, part: int = 0, parts: int = 1, mla: bool = False, fill: int = 0) -> Path:
@@ -21,6 +23,9 @@ def write(path: Path, tokens: int = 100, part: int = 0, parts: int = 1, mla: boo
         writer.add_name("small")
         writer.add_block_count(LAYERS)
         writer.add_context_length(TRAINED)
+        writer.add_embedding_length(64)
+        writer.add_head_count(2)
+        writer.add_head_count_kv(1)
         writer.add_expert_count(EXPERTS)
         writer.add_expert_used_count(2)
         if mla:

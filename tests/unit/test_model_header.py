@@ -87,6 +87,8 @@ KNOWN = Anatomy(
     expert_bytes=(small_gguf.EXPERT_BYTES,) * small_gguf.LAYERS,
     attention_bytes=small_gguf.ATTENTION_BYTES,
     trained_context=small_gguf.TRAINED,
+    dense_bytes=small_gguf.DENSE_BYTES,
+    cache_row=small_gguf.CACHE_ROW,
     chat_template="{{ messages }}",
 )
 
