@@ -101,7 +101,7 @@ def _measure(
     if bench:
         folder = f"{host.data_dir}/releases/{unit.release}"
         wire |= {"bench": runner.llama_bench(options(unit.text), folder, wire), "bench_seconds": runner.limit(wire)}
-    work = runner.job(wire, unit.memory_max if bench else 0)
+    work = runner.job(wire, unit.limits.maximum if bench else 0)
     told = _in_words(planned.depths)
     more = f"; llama-bench too, {UNIT} stops for it and starts again" if bench else ""
     return Decision(
