@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
+from roles.gpu.libraries import library_versions
 from roles.observation import Fragment, Seen
 from roles.probe_tools import entries, find_command, newest_kernel, read, run
 
@@ -28,13 +29,7 @@ def look_at_gpu(ask: dict[str, Any]) -> dict[str, Any]:
         if (read(base + "vendor") or "").strip() == "0x10de" and (read(base + "class") or "").startswith("0x03"):
             # Before nvidia-smi: that wakes the card.
             cards.append({"address": name, "power": (read(base + "power/runtime_status") or "").strip()})
-    libraries = {}
-    listed = run([find_command("ldconfig") or "ldconfig", "-p"])
-    for soname in ("libcuda.so.1", "libnvidia-ml.so.1"):
-        # A 32-bit one, for old games, may stand beside it and be of another version.
-        found = re.search(re.escape(soname) + r" \([^)]*64[^)]*\) => (\S+)", listed["out"]) if listed else None
-        version = re.search(r"\.so\.(\d+\.\d[\d.]*)$", os.path.realpath(found.group(1))) if found else None
-        libraries[soname] = version.group(1) if version else None
+    libraries = library_versions()
     kernels = {"kernel": os.uname().release, "kernel_newest": newest_kernel()}
     modules = {}
     for kernel in sorted(set(kernels.values())) if cards or any(libraries.values()) else []:
@@ -103,4 +98,6 @@ SECONDS = 10  # a card that is lost makes nvidia-smi hang
 # Not "no GPU": that would quietly be the CPU.
 UNKNOWN = GpuSeen(table=Tool(rc=1, out="the probe could not look"))
 
-GPU = Fragment("gpu", look_at_gpu, lambda _: {"fields": FIELDS, "seconds": SECONDS}, GpuSeen, UNKNOWN)
+GPU = Fragment(
+    "gpu", look_at_gpu, lambda _: {"fields": FIELDS, "seconds": SECONDS}, GpuSeen, UNKNOWN, (library_versions,)
+)

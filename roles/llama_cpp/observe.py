@@ -43,7 +43,7 @@ def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
     units = os.path.expanduser("~/.config/systemd/user")
     paths = [units + "/" + name for name in entries(units)]
     paths += [path + "/" + name for path in paths if path.endswith(".d") for name in entries(path)]
-    texts = [read(path) or "" for path in [*paths, os.path.expanduser("~/.local/share/paddock/last-good")]]
+    texts = [read(path) or "" for path in [*paths, os.path.expanduser("~/.local/share/paddock/last-good.json")]]
     for process in entries("/proc") if shelf else []:
         try:
             texts.append(os.readlink("/proc/" + process + "/exe"))

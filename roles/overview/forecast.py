@@ -37,6 +37,7 @@ def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]
         ("memory", partial(memory.planned, wishes, (), None)),
         ("memory", partial(cap.held, wishes)),
         ("service", partial(sandbox.sandboxed, wishes)),
+        ("service", service.guarded),
         ("service", partial(service.running, wishes)),
         ("llama_cpp", partial(llama_cpp.collected, wishes)),
         ("benchmark", partial(benchmark.measured, wishes, lambda lines: None)),

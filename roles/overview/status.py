@@ -23,6 +23,7 @@ from roles.overview import start
 from roles.overview.forecast import forecast
 from roles.overview.operations import ahead
 from roles.overview.preflight import gpu, verdict
+from roles.overview.summary import watched
 from roles.service import sandbox
 from roles.service.observe import SERVICE, ServiceSeen
 from roles.service.reasons import options
@@ -61,6 +62,8 @@ def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
         *([f"outgrew its cap, and the kernel killed it (oom-kill): {service.outgrew}"] if service.outgrew else []),
         benchmark.line(last) if last and last.stamp == service.running_stamp else "not measured",
     ]
+    serves += [f"the last switch: {service.switch.why}"] if service.switch and service.switch.why else []
+    serves += [found] if (found := watched(service)) else []
     cards = ", ".join(card.name for card in nvidia.gpus) or f"GPU: {nvidia.state}"
     machine = [
         cards,

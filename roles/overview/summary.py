@@ -10,7 +10,7 @@ from roles.host import HOST
 from roles.llama_cpp.cuda import CannotBuild
 from roles.observation import Observation
 from roles.service.command import UNIT
-from roles.service.observe import SERVICE
+from roles.service.observe import SERVICE, ServiceSeen
 from roles.service.reasons import options
 from roles.service.unit import url, wanted_unit
 from roles.wishes import Wishes
@@ -20,7 +20,8 @@ def summary(wishes: Wishes, seen: Observation) -> str:
     """One line about the service."""
     unit = seen[SERVICE]
     if not unit.active:
-        return f"{UNIT} is {unit.shown('ActiveState') or 'not there'}"
+        found = watched(unit)
+        return f"{UNIT} is {unit.shown('ActiveState') or 'not there'}" + (f"; {found}" if found else "")
     if not unit.port_taken or (unit.port_holder and unit.port_holder.pid != unit.main_pid):
         return f"{UNIT} is active, but does not listen at {url(wishes.settings.service)}"
     told = options(unit.unit or "")
@@ -35,4 +36,11 @@ def summary(wishes: Wishes, seen: Observation) -> str:
         same = unit.running_stamp == wanted_unit(wishes, seen).stamp
     except CannotBuild:
         same = False
+    line += f"; {found}" if (found := watched(unit)) else ""
     return line if same else f"{line}; this is not what the inventory wants"
+
+
+def watched(unit: ServiceSeen) -> str:
+    """What the watchdog found last of the service that is there; nothing where all was well."""
+    found = unit.watchdog
+    return f"the watchdog: {found.said}" if found and found.said and found.stamp == unit.proved else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import textwrap
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from roles.service.options import asked_for, spelled
 from roles.settings import Service
 
 UNIT = "paddock-llama-server.service"
+WATCHDOG = "paddock-watchdog"
 _TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     loader=jinja2.FileSystemLoader(Path(__file__).parents[2] / "templates"),
@@ -70,12 +71,14 @@ def arguments(
 @dataclass(frozen=True)
 class Frame:
     """What a unit is made of beside its command line. `systemd`: the version that will read it. `unset`: variables of
-    the environment that the process does not get. `sandbox`: further directives."""
+    the environment that the process does not get. `sandbox`: further directives.
+    `boot_check`: the words of what must end well before each start."""
 
     limits: Limits
     systemd: int = 0
     unset: Collection[str] = ()
     sandbox: tuple[str, ...] = ()
+    boot_check: Sequence[str] = ()
 
 
 def unit_text(command: list[str], model: str, frame: Frame, identity: str) -> str:
@@ -88,7 +91,8 @@ def unit_text(command: list[str], model: str, frame: Frame, identity: str) -> st
             unit=UNIT,
             model=model.replace("%", "%%"),  # a description is not a command line: only % means something in it
             stamp=stamp,
-            command=" ".join(escaped(word) for word in command),
+            command=" ".join(map(escaped, command)),
+            boot_check=" ".join(map(escaped, frame.boot_check)),
             unset=textwrap.wrap(" ".join(sorted(frame.unset)), 100),
             systemd=frame.systemd,
             sandbox=frame.sandbox,
@@ -98,6 +102,12 @@ def unit_text(command: list[str], model: str, frame: Frame, identity: str) -> st
         )
 
     return render(hashlib.sha256((render("") + identity).encode()).hexdigest()[:16])
+
+
+def watchdog_texts(program: str) -> tuple[str, str]:
+    """Service and timer of the watchdog."""
+    service, timer = (_TEMPLATES.get_template(f"{name}.j2") for name in (WATCHDOG + ".service", WATCHDOG + ".timer"))
+    return service.render(command=f"{escaped(program)} watch"), timer.render()
 
 
 def shown(size: int) -> str:

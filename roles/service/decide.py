@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
-from roles.host import HOST, no_root
+from roles import job
+from roles.host import HOST, HostSeen, no_root
 from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.machine import MACHINE
@@ -13,20 +15,19 @@ from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
-from roles.service import reasons
-from roles.service.command import UNIT
+from roles.service import boot, candidate, reasons
+from roles.service.command import UNIT, watchdog_texts
 from roles.service.directives import held
-from roles.service.observe import SERVICE, Process
-from roles.service.unit import Unit, key_file, url, wanted_unit
+from roles.service.gate import PROGRAM
+from roles.service.observe import SERVICE, Guard, Process
+from roles.service.unit import Unit, wanted_unit
 from roles.wishes import Wishes
 
-LOAD_SECONDS = 120  # to begin with; a big model on a slow disk gets more
-SLOWEST_DISK = 50_000_000  # bytes a second
 AWAKE = (
     "from boot on it holds its memory and keeps the card awake, on battery too; sleep_idle_seconds=600 gives both back"
     " while nobody asks, service_autostart=False leaves starting it to you"
 )
-RUN = (Path(__file__).parent / "run.sh").read_text("utf-8")
+INSTALL = (Path(__file__).parent / "install.sh").read_text("utf-8")
 LINGER = (Path(__file__).parent / "linger.sh").read_text("utf-8")
 
 
@@ -38,9 +39,26 @@ def lingering(has_password: bool, observation: Observation) -> Decision:
     if not host.can_be_root(has_password):
         what = f"{host.user} does not linger, so the service stops at logout and does not start at boot"
         return Decision(observation, left_out=no_root(host, what))
-    step = Step("enable lingering", Script(LINGER, (host.user, str(host.uid), host.record), root=True), optional=True)
+    step = Step("enable lingering", Script(LINGER, (host.user, str(host.uid)), root=True), optional=True)
     after = observation.replace(HOST, lingers=True, user_manager=True, memory_capped=True)
     return Decision(after, (f"{host.user} does not linger",), (step,))
+
+
+def guarded(observation: Observation) -> Decision:
+    """paddock-switch and the watchdog, which the unit and the next decision count on, are on the host."""
+    host, seen = observation[HOST], observation[SERVICE].guard
+    wanted = guard(host)
+    if not host.user_manager or seen == wanted or (seen and seen.masked(wanted)):
+        return Decision(observation)
+    why = "another paddock-switch or watchdog" if seen and seen.program else "paddock-switch is not there yet"
+    step = Step("install paddock-switch", Script(INSTALL, (PROGRAM, wanted.service or "", wanted.timer or "")))
+    return Decision(observation.replace(SERVICE, guard=wanted), (why,), (step,))
+
+
+def guard(host: HostSeen) -> Guard:
+    """What shall be on the host to look after the service."""
+    service, timer = watchdog_texts(boot.program(host))
+    return Guard(program=hashlib.sha256(PROGRAM.encode()).hexdigest(), service=service, timer=timer)
 
 
 def running(wishes: Wishes, observation: Observation) -> Decision:
@@ -67,7 +85,8 @@ def running(wishes: Wishes, observation: Observation) -> Decision:
     if seen.unit is None and observation[MACHINE].battery and unit.autostart and not wanted.sleep_idle_seconds:
         why.append(AWAKE)
     path = f"~/.config/systemd/user/{UNIT}"
-    step = Step("start llama-server", start(wishes, unit, observation), (path, seen.unit or "", unit.text))
+    switch = candidate.job(candidate.record(wishes, unit, observation), boot.program(observation[HOST]))
+    step = Step("start llama-server", job.follow(switch), (path, seen.unit or "", unit.text), job.goes_on(switch))
     return Decision(_after(unit, observation), tuple(why), (step,))
 
 
@@ -93,27 +112,6 @@ def refused(wishes: Wishes, unit: Unit, observation: Observation) -> str | None:
     )
 
 
-def start(wishes: Wishes, unit: Unit, observation: Observation) -> Script:
-    """The script that writes the unit, restarts it and waits until it has answered."""
-    wanted, file = wishes.settings.service, observation[MODEL].file
-    seconds = LOAD_SECONDS + (file.size // SLOWEST_DISK if file else 0)
-    limits = "\n".join(f"{name}={value}" for name, value in held(unit.text).items())
-    keys, boot = key_file(wanted, observation[HOST]), "yes" if unit.autostart else "no"
-    args = (
-        UNIT,
-        unit.text,
-        unit.stamp,
-        unit.release,
-        url(wanted),
-        limits,
-        str(wanted.context),
-        str(seconds),
-        boot,
-        keys,
-    )
-    return Script(RUN, args, seconds=seconds + 330)
-
-
 def _after(unit: Unit, observation: Observation) -> Observation:
     properties = {
         "ActiveState": "active",
@@ -132,6 +130,8 @@ def _after(unit: Unit, observation: Observation) -> Observation:
         unit=unit.text,
         running_stamp=unit.stamp,
         proved=unit.stamp,
+        switch=None,
+        watchdog=None,
         port_taken=True,
         port_holder=Process(pid=1, name="llama-server"),
         properties=properties,

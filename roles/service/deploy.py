@@ -14,4 +14,5 @@ def lingering() -> None:
 @deploy("Service")
 def service(wishes: Wishes) -> None:
     operations.sandboxed(name="Try the service's sandbox", wishes=wishes)
+    operations.guarded(name="Install paddock-switch and its watchdog")
     operations.running(name="Run llama-server", wishes=wishes)

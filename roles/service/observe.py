@@ -6,14 +6,26 @@ from typing import Any
 
 from roles.observation import Fragment, Seen
 from roles.probe_tools import entries, node, read, run, user_name
-from roles.service.command import UNIT
+from roles.service.command import UNIT, WATCHDOG
 from roles.service.directives import PROPERTIES
 
 
 def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
     """Runs on the host."""
+    import hashlib
+    import json
     import os
     import re
+
+    data = os.path.expanduser("~/.local/share/paddock")
+
+    def kept(name: str) -> Any:
+        """A record that paddock-switch keeps; None where there is none, or it is torn."""
+        try:
+            told = json.loads(read(data + "/" + name) or "null")
+        except ValueError:
+            return None
+        return told if isinstance(told, dict) else None
 
     names = ["ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "NeedDaemonReload", "Result"]
     names += ["MemoryCurrent", "MemoryPeak", "InactiveEnterTimestampMonotonic", "LoadState", "DropInPaths"]
@@ -24,6 +36,13 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
     stamp = re.search(r"\0PADDOCK_STAMP=([0-9a-f]+)", "\0" + (read(f"/proc/{pid}/environ") or ""))
     path = os.path.expanduser("~/.config/systemd/user/" + ask["unit"])
     masked = os.path.realpath(path) == "/dev/null"
+    units = os.path.dirname(path) + "/" + ask["watchdog"]
+    program = read(data + "/bin/paddock-switch")
+    guard = {
+        "program": hashlib.sha256(program.encode()).hexdigest() if program else None,
+        "service": read(units + ".service"),
+        "timer": "masked" if os.path.islink(units + ".timer") else read(units + ".timer"),
+    }
 
     key_file = node(os.path.expanduser(ask["key_file"])) if ask["key_file"] else None
     if key_file:
@@ -55,12 +74,15 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
             if link in inodes:
                 holder = {"pid": int(process), "name": (read(f"/proc/{process}/comm") or "").strip()}
     return {
-        "last_good": read(os.path.expanduser("~/.local/share/paddock/last-good")),
+        "last_good": (kept("last-good.json") or {}).get("text"),
         "unit": None if masked else read(path),
         "masked": masked,
         "properties": properties,
         "outgrew": killed,
-        "proved": (read(os.path.expanduser("~/.local/share/paddock/proved")) or "").strip() or None,
+        "proved": (kept("proved.json") or {}).get("stamp"),
+        "switch": kept("switch.json"),
+        "watchdog": kept("watchdog.json"),
+        "guard": guard if any(guard.values()) else None,
         "key_file": key_file,
         "running_stamp": stamp.group(1) if stamp else None,
         "first_port": int((read("/proc/sys/net/ipv4/ip_unprivileged_port_start") or "1024").strip()),
@@ -87,6 +109,35 @@ class KeyFile(Seen):
     keys: int = 0
 
 
+class Switched(Seen):
+    """How the last switch ended: the `stamp` that was wanted, and `why` it did not pass. `stopped`: when, by systemd's
+    InactiveEnterTimestampMonotonic, it stopped a service that did not pass; `loaded`: seconds from start to answer."""
+
+    stamp: str
+    why: str = ""
+    stopped: str = ""
+    loaded: float | None = None
+
+
+class Watched(Seen):
+    """What the watchdog found of the service of that `stamp`; nothing where all was well."""
+
+    stamp: str
+    said: str = ""
+
+
+class Guard(Seen):
+    """paddock-switch by its sha256, and the texts of the watchdog's units."""
+
+    program: str | None = None
+    service: str | None = None
+    timer: str | None = None
+
+    def masked(self, wanted: Guard) -> bool:
+        """Somebody masked the timer, and the program is there all the same."""
+        return self.timer == "masked" and self.program == wanted.program
+
+
 class ServiceSeen(Seen):
     """`unit`: the text of its file; `properties`: systemd's own, as printed; `running_stamp`: the process's; `proved`:
     the stamp of the last one that was seen to answer; `last_good`: the unit that comes back where a new one fails.
@@ -100,6 +151,9 @@ class ServiceSeen(Seen):
     proved: str | None
     last_good: str | None = None
     outgrew: str | None = None
+    switch: Switched | None = None
+    watchdog: Watched | None = None
+    guard: Guard | None = None
     key_file: KeyFile | None
     first_port: int
     port_taken: bool
@@ -125,6 +179,7 @@ SERVICE = Fragment(
     lambda wishes: {
         "unit": UNIT,
         "properties": PROPERTIES,
+        "watchdog": WATCHDOG,
         "port": wishes.settings.service.port,
         "key_file": wishes.settings.service.api_key_file,
     },

@@ -27,6 +27,12 @@ def sandboxed(wishes: Wishes) -> Generator[PyinfraCommand]:
 
 
 @operation()
+def guarded() -> Generator[PyinfraCommand]:
+    """paddock-switch, which proves a service, and the watchdog are on the host."""
+    yield from converge(decide.guarded)
+
+
+@operation()
 def running(wishes: Wishes) -> Generator[PyinfraCommand]:
     """llama-server runs as wanted, within its memory cap, and answers."""
     yield from converge(partial(decide.running, wishes))

@@ -38,6 +38,8 @@ def reasons(unit: Unit, seen: ServiceSeen) -> list[str]:
             found.append(f"{name} is {seen.shown(name) or 'unknown to this systemd'} and not {value}")
     if seen.shown("NeedDaemonReload") == "yes" and not found:
         found.append("systemd has not loaded the unit as it is on disk")
+    if found and seen.switch and seen.switch.why and seen.switch.stamp == unit.stamp:
+        found[0] += f" (the last time: {seen.switch.why})"
     return found
 
 
@@ -87,7 +89,10 @@ def stopped_by_hand(seen: ServiceSeen) -> bool:
         return True
     if seen.unit is None or seen.shown("ActiveState") != "inactive" or seen.shown("Result") != "success":
         return False
-    return seen.shown("InactiveEnterTimestampMonotonic") not in ("", "0") or disabled_by_hand(seen)
+    since = seen.shown("InactiveEnterTimestampMonotonic")
+    if seen.switch and seen.switch.stopped and seen.switch.stopped == since:
+        return False  # paddock-switch did, as it did not pass
+    return since not in ("", "0") or disabled_by_hand(seen)
 
 
 def disabled_by_hand(seen: ServiceSeen) -> bool:

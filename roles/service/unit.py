@@ -17,6 +17,7 @@ from roles.memory.wanted import needed_plan
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.service import command
+from roles.service.boot import boot_check, devices
 from roles.service.observe import SERVICE
 from roles.service.options import variables
 from roles.service.sandbox import directives
@@ -56,7 +57,8 @@ def wanted_unit(wishes: Wishes, observation: Observation) -> Unit:
         identity += f" {held.size} {held.mtime_ns}"
     limits = limits_of(wishes, observation)
     inside = directives(wishes, release.key, observation)
-    frame = command.Frame(limits, observation[MACHINE].systemd_version or 0, variables(knows), inside)
+    check = boot_check(host, words[0], devices(wishes, observation))
+    frame = command.Frame(limits, observation[MACHINE].systemd_version or 0, variables(knows), inside, check)
     text = command.unit_text(words, model.path.rsplit("/", 1)[-1], frame, identity)
     return Unit(text, release.key, limits, wanted.service_autostart)
 

@@ -78,6 +78,22 @@ def converged_image(first: Run, one: LabHost, deploy_lab: Lab, folder: Path) -> 
     return one.snapshot("converged")
 
 
+@pytest.fixture(scope="session")
+def life(converged_image: Path, hub: Hub, deploy_lab: Lab) -> LabHost:
+    """A deployed host for what happens to a service between deploys."""
+    return boot("life", converged_image, lab=deploy_lab)
+
+
+@pytest.fixture(scope="session")
+def life_folder(tmp_path_factory: pytest.TempPathFactory, folder: Path, life: LabHost, deploy_lab: Lab) -> Path:
+    """The folder of its inventory; the host is as that wants it."""
+    place = tmp_path_factory.mktemp("life")
+    (place / "inventory.lock.yml").write_text((folder / "inventory.lock.yml").read_text())
+    run = deploy(deploy_lab, write_inventory(place, [target("life")]), "-y")
+    assert run.code == 0, run.text
+    return place
+
+
 @pytest.fixture(scope="module")
 def deployed(
     first: Run, one: LabHost, deploy_lab: Lab, hub: Hub, tmp_path_factory: pytest.TempPathFactory

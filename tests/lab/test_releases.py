@@ -164,7 +164,7 @@ def test_a_new_pin_with_its_page_stands_beside_the_old_and_the_oldest_goes(
     commit = upstream.commit_id(deploy_lab, "b1001")[:9]
     assert f"/releases/{commit}-" in served_from(converged)
     # What serves, what would come back, and what plays the GPU.
-    texts = "cat ~/.local/share/paddock/last-good; readlink /proc/[0-9]*/exe; true"
+    texts = "cat ~/.local/share/paddock/last-good.json; readlink /proc/[0-9]*/exe; true"
     used = set(re.findall(r"/releases/([0-9a-f]{9}-[0-9a-f]{8})/", as_dev(converged, texts)))
     assert served_from(converged).split("/")[-3] in used
     assert set(releases(converged)) == used

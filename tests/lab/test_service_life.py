@@ -12,7 +12,7 @@ import pytest
 
 from tests.lab.common import Lab, processes
 from tests.lab.deploying import deploy, target, write_inventory
-from tests.lab.host import LabHost, boot
+from tests.lab.host import LabHost
 from tests.lab.hub.server import Hub
 from tests.lab.test_main_job import UNIT, as_dev, complete, show
 
@@ -21,19 +21,15 @@ pytestmark = pytest.mark.timeout(1500)
 KEY = "sk-lab-7f3a9c"
 
 
-@pytest.fixture(scope="module")
-def host(converged_image: Path, hub: Hub, deploy_lab: Lab) -> LabHost:
-    return boot("life", converged_image, lab=deploy_lab)
+@pytest.fixture
+def host(life: LabHost) -> LabHost:
+    return life
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory, folder: Path, host: LabHost, deploy_lab: Lab) -> Path:
+@pytest.fixture
+def place(life_folder: Path) -> Path:
     """The folder of this host's inventory; the host is as it wants it."""
-    place = tmp_path_factory.mktemp("life")
-    (place / "inventory.lock.yml").write_text((folder / "inventory.lock.yml").read_text())
-    run = deploy(deploy_lab, write_inventory(place, [target("life")]), "-y")
-    assert run.code == 0, run.text
-    return place
+    return life_folder
 
 
 @pytest.mark.parametrize(("stop", "start"), [("stop", "start"), ("disable --now", "enable --now")])
@@ -90,7 +86,7 @@ def test_a_release_that_was_cut_or_mislabelled_is_built_again(host: LabHost, dep
 def test_a_change_that_does_not_work_gives_way_to_what_did(host: LabHost, deploy_lab: Lab, place: Path) -> None:
     run = deploy(deploy_lab, write_inventory(place, [target("life", rpc_servers=["127.0.0.1:1"])]), "-y")
     assert run.code == 1
-    assert "the former service was started again" in run.last_words[-1]
+    assert "the former service was started again and answers" in run.last_words[-1]
     assert complete(host)["tokens_predicted"] == 8
     assert "--rpc 127.0.0.1:50052" in as_dev(host, f"cat ~/.config/systemd/user/{UNIT}.service")
     again = deploy(deploy_lab, write_inventory(place, [target("life")]), "-y")

@@ -112,7 +112,7 @@ def test_ctrl_c_in_a_build_is_a_sentence_and_the_next_run_joins_it(
     assert show(converged, "MainPID") != old
     commit = upstream.commit_id(deploy_lab, "b1001")[:9]
     assert f"/releases/{commit}-" in converged.sh(f"readlink /proc/{show(converged, 'MainPID')}/exe").stdout
-    last_good = as_dev(converged, "cat ~/.local/share/paddock/last-good")
+    last_good = as_dev(converged, "cat ~/.local/share/paddock/last-good.json")
     assert any(
         f"/releases/{name}/" in last_good for name in as_dev(converged, "ls ~/.local/share/paddock/releases").split()
     )

@@ -18,6 +18,7 @@ ROLES = [
     "llama.cpp | Build the pinned release",
     "Memory | Plan the memory",
     "Service | Try the service's sandbox",
+    "Service | Install paddock-switch and its watchdog",
     "Service | Run llama-server",
     "Benchmark | Measure what is served",
     "Remember and sum up",
@@ -46,6 +47,7 @@ def test_each_change_of_a_bare_host_has_its_role_and_its_reason(dry: Run) -> Non
         "llama.cpp: build llama.cpp 012345678 (0123456789ab) for cpu: no release on this host yet; about 1 min",
         "Memory: plan the memory with llama.cpp itself: nothing is planned yet",
         "Service: try the service's sandbox with this release: 17 directives",
+        "Service: paddock-switch is not there yet",
         "Service: start llama-server: paddock-llama-server.service is not on this host yet",
         "Benchmark: measure at 0 and 2048 tokens of context: nothing measured yet",
     ]
@@ -97,7 +99,7 @@ def test_json_is_all_that_stands_on_standard_output(as_json: Run) -> None:
 
 
 def test_no_change_is_conditional(as_json: Run) -> None:
-    assert list(column(as_json, "hosts_with_conditional_change").values()) == [[]] * 18
+    assert list(column(as_json, "hosts_with_conditional_change").values()) == [[]] * 19
 
 
 def test_only_the_role_that_is_named_is_planned(only_benchmark: Run) -> None:

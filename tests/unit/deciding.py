@@ -44,6 +44,7 @@ def in_order(wishes: Wishes, has_password: bool = True) -> dict[str, Decide]:
         "memory of the file": partial(memory.planned, wishes, (), None),
         "ram of the file": partial(cap.held, wishes),
         "sandbox": partial(sandbox.sandboxed, wishes),
+        "guard": service.guarded,
         "service": partial(service.running, wishes),
         "old releases": partial(llama_cpp.collected, wishes),
         "benchmark": partial(benchmark.measured, wishes, lambda lines: None),

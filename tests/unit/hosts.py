@@ -13,7 +13,7 @@ from roles.benchmark.decide import depths
 from roles.browser.decide import text as policy_text
 from roles.browser.table import CHROME, CHROMIUM, FOLDERS
 from roles.browser.table import FILE as POLICY_FILE
-from roles.host import COMMANDS
+from roles.host import COMMANDS, HOST
 from roles.llama_cpp.release import wanted_release
 from roles.machine import CACHE, MODELS
 from roles.machine import DATA as DATA_FOLDER
@@ -24,6 +24,7 @@ from roles.observation import Observation
 from roles.overview import FRAGMENTS
 from roles.overview.record import facts_of
 from roles.service import sandbox
+from roles.service.decide import guard
 from roles.service.directives import held
 from roles.service.unit import wanted_unit
 from roles.wishes import ModelPin, PinnedFile, Wishes
@@ -108,6 +109,9 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
         "browser_models": {"profiles": [], "services": []},
         "service": {
             "unit": None,
+            "guard": None,
+            "switch": None,
+            "watchdog": None,
             "masked": False,
             "properties": {"ActiveState": "inactive", "MainPID": "0", "NeedDaemonReload": "no"},
             "running_stamp": None,
@@ -295,6 +299,7 @@ def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
     unit = wanted_unit(wanted, parsed(answers))
     return {
         "unit": unit.text,
+        "guard": guard(parsed(answers)[HOST]).model_dump(),
         "masked": False,
         "properties": {
             "ActiveState": "active",
@@ -306,6 +311,8 @@ def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
         "running_stamp": unit.stamp,
         "outgrew": None,
         "proved": unit.stamp,
+        "switch": None,
+        "watchdog": None,
         "key_file": None,
         "first_port": 1024,
         "port_taken": True,

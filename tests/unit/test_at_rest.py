@@ -86,7 +86,7 @@ def test_on_a_bare_host_every_role_that_can_acts() -> None:
         acts += [name] if decision.steps else []
         seen = decision.after
     before = ["packages", "browser", "lingering", "llama_cpp", "model", "memory of the file"]
-    assert acts == [*before, "sandbox", "service", "benchmark", "record"]
+    assert acts == [*before, "sandbox", "guard", "service", "benchmark", "record"]
 
 
 @pytest.mark.parametrize("wanted", [hosts.wishes(), hosts.wishes(hosts.HUB_DATA), hosts.wishes(**RPC)])

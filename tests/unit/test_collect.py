@@ -113,7 +113,7 @@ def test_the_script_removes_them_and_leaves_one_that_has_come_into_use(
     units = tmp_path / ".config/systemd/user"
     units.mkdir(parents=True)
     (units / "some.service").write_text(f"ExecStart={data}/releases/r1/bin/llama-server\n")
-    (data / "last-good").write_text(f"ExecStart={data}/releases/r2/bin/llama-server\n")
+    (data / "last-good.json").write_text(f"ExecStart={data}/releases/r2/bin/llama-server\n")
     (data / "releases" / "mine").mkdir()
     (data / "releases" / ".gone-r0" / "bin").mkdir(parents=True)
     local.run(Script(decide.COLLECT, ("r0", "r1", "r2", "mine", "absent")))

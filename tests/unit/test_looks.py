@@ -147,7 +147,7 @@ def test_a_release_tells_its_options_its_size_and_whether_it_is_in_use(home: Pat
     assert seen.options == {"a-1": ("--cache-ram", "-fit")}
     assert {name: one.size for name, one in seen.shelf.items()} == {"a-1": 0, "b-2": 700}, "damaged ones lie there too"
     assert seen.in_use == ("b-2",)
-    (home / ".local/share/paddock/last-good").write_text("ExecStart=/x/releases/a-1/bin/llama-server")
+    (home / ".local/share/paddock/last-good.json").write_text("ExecStart=/x/releases/a-1/bin/llama-server")
     assert set(llama_cpp().in_use) == {"a-1", "b-2"}
 
 

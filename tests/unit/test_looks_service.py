@@ -17,7 +17,7 @@ from roles.service.observe import look_at_service
 from tests.unit import hosts, local
 
 UNIT = "paddock-llama-server.service"
-ASK = {"unit": UNIT, "properties": ["UMask"]}
+ASK = {"unit": UNIT, "watchdog": "paddock-watchdog", "properties": ["UMask"]}
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_keys_and_the_proof_of_an_earlier_run_are_seen(home: Path) -> None:
     (home / "keys").write_text("secret\n")
     (home / "keys").chmod(0o600)
     (home / ".local/share/paddock").mkdir(parents=True)
-    (home / ".local/share/paddock/proved").write_text("0123456789abcdef\n")
+    (home / ".local/share/paddock/proved.json").write_text('{"stamp": "0123456789abcdef"}')
     seen = look_at_service({**ASK, "key_file": "~/keys", "port": 1})
     assert seen["proved"] == "0123456789abcdef"
     assert (seen["key_file"]["mode"], seen["key_file"]["keys"]) == (0o600, 1)

@@ -119,7 +119,7 @@ UNITS = ".config/systemd/user"
         (f"{UNITS}/paddock-llama-server.service.d/my.conf", "Environment=M={models}/{one}/a.gguf", [ONE]),
         (".local/share/systemd/user/my.service", "ExecStart=/r/llama-server -m {models}/{one}/a.gguf", [ONE]),
         (".config/containers/systemd/my.container", "Volume={models}/{one}:/models:ro", [ONE]),
-        (".local/share/paddock/last-good", "ExecStart=/r/llama-server -m {home}/link.gguf", [ONE]),
+        (".local/share/paddock/last-good.json", "ExecStart=/r/llama-server -m {home}/link.gguf", [ONE]),
     ],
 )
 def test_whatever_names_a_model_is_seen(home: Path, models: Path, file: str, text: str, named: list[str]) -> None:

@@ -123,7 +123,7 @@ def test_a_bare_host_is_planned_to_the_end() -> None:
         acted += [name] if decision.steps else []
         seen = decision.after
     before = ["packages", "browser", "lingering", "toolkit", "llama_cpp", "memory"]
-    assert acted == [*before, "sandbox", "service", "benchmark", "record"]
+    assert acted == [*before, "sandbox", "guard", "service", "benchmark", "record"]
     assert list(seen[LLAMA_CPP].releases) == [UNKNOWN]
 
 

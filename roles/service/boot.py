@@ -1,0 +1,31 @@
+"""What a start of the service waits for: the devices that take layers, and the program that waits."""
+
+from __future__ import annotations
+
+from roles.gpu.classify import classify
+from roles.gpu.observe import GPU
+from roles.host import HostSeen
+from roles.llama_cpp import cmake
+from roles.observation import Observation
+from roles.wishes import Wishes
+
+DEVICE_SECONDS = 60  # that a boot waits for the devices
+
+
+def program(host: HostSeen) -> str:
+    """Where paddock-switch is on the host."""
+    return f"{host.data_dir}/bin/paddock-switch"
+
+
+def devices(wishes: Wishes, observation: Observation) -> tuple[str, ...]:
+    """What must be there before the server starts: llama.cpp's names of devices, or servers of layers over RPC."""
+    build, nvidia = wishes.settings.llama_cpp, classify(observation[GPU])
+    kind = cmake.backend(build, nvidia)
+    if kind == "cuda":
+        return tuple(f"CUDA{at}" for at in range(max(len(nvidia.gpus), 1)))
+    return build.rpc_servers if kind == "rpc" else ()
+
+
+def boot_check(host: HostSeen, server: str, devices: tuple[str, ...]) -> list[str]:
+    """The words of ExecStartPre: the devices are waited for. None for a service on the CPU."""
+    return [program(host), "wait-device", str(DEVICE_SECONDS), server, *devices] if devices else []
