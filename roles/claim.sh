@@ -3,7 +3,13 @@
 me=$1 dead=$2 stale=$3
 folder=$HOME/.local/share/paddock
 file=$folder/run.lock
-mkdir -p "$folder"
+# What the first run found absent, it or a later one makes, and a removal takes away again where it is empty then.
+absent=$(cd && for path in .local .local/share .cache .cache/ccache .config .config/systemd .config/systemd/user \
+    .config/systemd/user/default.target.wants .config/systemd/user/timers.target.wants; do
+    test -e "$path" || echo "$PWD/$path"
+done)
+mkdir -p "$folder/created"
+test -e "$folder/created/paths" || printf '%s\n' "$absent" >"$folder/created/paths"
 test -w "$folder" || fail "$folder is not writable by $(id -un)"
 exec 9>"$folder/.claim"
 flock -w 30 9 || fail "$folder/.claim is locked by somebody"

@@ -77,6 +77,11 @@ class HostSeen(Seen):
         """Where Paddock keeps what it builds, downloads and remembers on this host."""
         return f"{self.home}/.local/share/paddock"
 
+    @property
+    def record(self) -> str:
+        """Where it is kept what Paddock made on this host, for the day when it is removed."""
+        return f"{self.data_dir}/created"
+
 
 # What building, downloading and waiting need; roles.distribution knows which package brings each.
 COMMANDS = ("git", "cmake", "ninja", "g++", "ccache", "curl")

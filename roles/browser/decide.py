@@ -100,7 +100,8 @@ def policy_set(wanted: Browser, has_password: bool, observation: Observation) ->
     reasons = [
         words.writing(folder, why(seen.folders[folder], text(wanted)), readers) for folder, readers in lacking.items()
     ]
-    steps = [writing(folder, seen.folders[folder], text(wanted)) for folder in lacking]
+    record = f"{observation[HOST].record}/paths"
+    steps = [writing(folder, seen.folders[folder], text(wanted), record) for folder in lacking]
     after = {**seen.folders, **{folder: written(seen.folders[folder], text(wanted)) for folder in lacking}}
     return Decision(
         observation.replace(BROWSER, folders=after),
@@ -133,12 +134,12 @@ def why(seen: Folder, wanted: str) -> str:
     return "other content" if file.text != wanted else "not owned by root with mode 0644"
 
 
-def writing(folder: str, seen: Folder, wanted: str) -> Step:
-    """The step that puts our file there."""
+def writing(folder: str, seen: Folder, wanted: str, record: str) -> Step:
+    """The step that puts our file there, and folders that it makes on record."""
     path, file = f"{folder}/{FILE}", seen.file(FILE)
     return Step(
         f"write {path}",
-        Script(WRITE, (path, wanted), root=True),
+        Script(WRITE, (path, wanted, record), root=True),
         (path, (file.text if file else None) or "", wanted),
         optional=True,
     )

@@ -17,12 +17,18 @@ from roles.remote import Script
 from roles.settings import LlamaCpp
 
 INSTALL_SECONDS = 1800
+MANAGERS = ("apt", "dnf", "pacman")
 CERTIFICATES = "ca-certificates"  # only recommended by what needs it; without it no https on a bare host
 # A later build is quicker with it. Not every repository has it, so nobody is refused for the lack of it, and where a
 # release stands and nothing else is missing, nobody is asked for it again.
 OPTIONAL = ("ccache",)
 WITHOUT = "paddock-without "  # how an install script tells of an optional package that could not be had
-INSTALL = {tool: (Path(__file__).parent / f"{tool}.sh").read_text("utf-8") for tool in ("apt", "dnf", "pacman")}
+RECORD, *_SCRIPTS = ((Path(__file__).parent / f"{name}.sh").read_text("utf-8") for name in ("record", *MANAGERS))
+# An install script and the record around it. Its first argument is the folder of that.
+INSTALL = {
+    tool: f"manager={tool} record=$1\nshift\n{RECORD}begin_record\ntrap settle_record EXIT\n{script}"
+    for tool, script in zip(MANAGERS, _SCRIPTS, strict=True)
+}
 
 
 def missing(seen: HostSeen) -> list[str]:
@@ -65,7 +71,7 @@ def installed(wanted: LlamaCpp, has_password: bool, observation: Observation) ->
     if not may:
         return Decision(observation, refusal=no_root(seen, f"packages {' '.join(names)} are missing"))
     optional = [package(tool, command) for command in extra]
-    script = Script(INSTALL[tool], (" ".join(optional), *names), root=True, seconds=INSTALL_SECONDS)
+    script = Script(INSTALL[tool], (seen.record, " ".join(optional), *names), root=True, seconds=INSTALL_SECONDS)
     return Decision(
         _after(cuda, observation),
         reasons=(f"packages missing: {' '.join(names + optional)}",),

@@ -39,7 +39,7 @@ def lingering(has_password: bool, observation: Observation) -> Decision:
     if not host.can_be_root(has_password):
         what = f"{host.user} does not linger, so the service stops at logout and does not start at boot"
         return Decision(observation, left_out=no_root(host, what))
-    step = Step("enable lingering", Script(LINGER, (host.user, str(host.uid)), root=True), optional=True)
+    step = Step("enable lingering", Script(LINGER, (host.user, str(host.uid), host.record), root=True), optional=True)
     after = observation.replace(HOST, lingers=True, user_manager=True, memory_capped=True)
     return Decision(after, (f"{host.user} does not linger",), (step,))
 

@@ -1,4 +1,9 @@
-# Lets the user's units outlive the login, and waits for their systemd manager. Arguments: user, uid. Runs as root.
+# Lets the user's units outlive the login, and waits for their systemd manager. Arguments: user, uid, the folder of the
+# record. Runs as root.
+if test ! -e "/var/lib/systemd/linger/$1"; then
+    test -d /var/lib/systemd/linger || echo /var/lib/systemd/linger >>"$3/paths"
+    echo "$1" >"$3/linger"
+fi
 loginctl enable-linger "$1"
 for _ in $(seq 100); do
     test ! -S "/run/user/$2/systemd/private" || exit 0

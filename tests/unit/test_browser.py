@@ -23,6 +23,8 @@ FLATPAK_CHROMIUM = {"id": "Chromium (org.chromium.Chromium)", "packaging": "flat
 EDGE = {"id": "Microsoft Edge (native)", "packaging": "deb"}
 FIREFOX = {"id": "Firefox (snap)", "packaging": "snap"}
 
+MADE = "/home/dev/.local/share/paddock/created/paths"
+
 
 def policy_set(has_password: bool = False, **data: Any) -> Decide:
     return partial(decide.policy_set, hosts.wishes(**data).settings.browser, has_password)
@@ -65,7 +67,9 @@ def test_further_policies_stand_in_the_same_file() -> None:
 def test_the_browsers_installed_or_named_get_it(wanted: object, installs: Any, folders: list[str]) -> None:
     decision = acting(policy_set(browser_policy=wanted), hosts.bare(browser=browser_answer(installs)))
     assert written(decision) == folders
-    assert all(step.script == Script(decide.WRITE, (step.script.args[0], POLICY), root=True) for step in decision.steps)
+    assert all(
+        step.script == Script(decide.WRITE, (step.script.args[0], POLICY, MADE), root=True) for step in decision.steps
+    )
     page = "brave://policy" if folders == [BRAVE] else "chrome://policy"
     assert f"will say that it is managed by your organization, and show it in {page}" in decision.reasons[0]
     assert all("managed by your organization" in reason for reason in decision.reasons)

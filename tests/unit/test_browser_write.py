@@ -10,8 +10,8 @@ from tests.unit import local
 from tests.unit.hosts import POLICY
 
 
-def write(path: Path, umask: int = 0o077) -> None:
-    script = Script(f"umask {umask:o}\n{decide.WRITE}", (str(path), POLICY))
+def write(path: Path, umask: int = 0o077, record: Path = Path("/dev/null")) -> None:
+    script = Script(f"umask {umask:o}\n{decide.WRITE}", (str(path), POLICY, str(record)))
     done = local.run(script)
     assert done.returncode == 0, done.stderr
 
@@ -28,6 +28,14 @@ def test_under_a_strict_umask_everybody_can_read_the_file_and_its_folders(tmp_pa
     assert mode(path) == 0o644
     new = [parent for parent in path.parents if tmp_path in parent.parents]
     assert [mode(folder) for folder in new] == [0o755] * 4
+
+
+def test_folders_that_it_makes_are_on_record_and_those_that_were_there_are_not(tmp_path: Path) -> None:
+    (tmp_path / "opt").mkdir()
+    for _ in range(2):
+        write(tmp_path / "opt/chrome/managed/paddock.json", record=tmp_path / "record")
+    made = [str(tmp_path / "opt/chrome/managed"), str(tmp_path / "opt/chrome")]
+    assert (tmp_path / "record").read_text().splitlines() == made
 
 
 def test_no_draft_is_left_where_the_browser_reads_or_beside_it(tmp_path: Path) -> None:
@@ -53,7 +61,7 @@ def test_what_stood_there_is_replaced_and_its_neighbours_are_not(tmp_path: Path)
 def test_a_folder_in_the_files_place_is_an_error_and_not_filled(tmp_path: Path) -> None:
     path = tmp_path / "managed/paddock.json"
     path.mkdir(parents=True)
-    done = local.run(Script(decide.WRITE, (str(path), POLICY)))
+    done = local.run(Script(decide.WRITE, (str(path), POLICY, "/dev/null")))
     assert done.returncode != 0
     assert list(path.iterdir()) == []
     assert [one.name for one in tmp_path.iterdir()] == ["managed"], "no draft is left beside it"

@@ -81,7 +81,7 @@ def test_a_host_is_claimed_once_in_a_run_and_given_back_with_a_record(host: Mach
     assert claim.held(cast("Host", host))
     assert json.loads(host.file.read_text())["pid"] == os.getpid()
     host.give_back('{"schema": 1}')
-    assert {path.name for path in host.folder.iterdir()} == {"state.json", ".claim"}, "the second is flock's"
+    assert {path.name for path in host.folder.iterdir()} == {"state.json", ".claim", "created"}
     assert (host.folder / "state.json").read_text() == '{"schema": 1}\n'
 
 

@@ -35,19 +35,19 @@ def test_a_bare_host_gets_all_packages_by_their_names_there(os_id: str, names: s
     assert decision.reasons == (f"packages missing: {names} ccache",)
     (step,) = decision.steps
     assert step.script.root
-    assert step.script.args == ("ccache", *names.split())
+    assert step.script.args == ("/home/dev/.local/share/paddock/created", "ccache", *names.split())
 
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name not in decide.OPTIONAL])
 def test_one_missing_command_is_one_package(command: str) -> None:
     commands = {name: f"/usr/bin/{name}" for name in COMMANDS if name != command}
     decision = acting(installed(), hosts.converged(host={"commands": commands}))
-    assert decision.steps[0].script.args == ("", package("apt", command))
+    assert decision.steps[0].script.args[1:] == ("", package("apt", command))
 
 
 def test_certificates_alone_are_one_package_too() -> None:
     decision = acting(installed(), hosts.converged(host={"certificates": False}))
-    assert decision.steps[0].script.args == ("", "ca-certificates")
+    assert decision.steps[0].script.args[1:] == ("", "ca-certificates")
 
 
 @pytest.mark.parametrize("host", [{"root": "none"}, {"os_id": "opensuse"}])
@@ -57,13 +57,13 @@ def test_nobody_is_refused_for_the_lack_of_what_only_makes_it_quicker(host: dict
 
 def test_what_only_makes_it_quicker_is_installed_before_the_first_build_and_asked_for_no_more_after_it() -> None:
     before = hosts.converged(host={"commands": no_ccache()}, llama_cpp={"releases": {}})
-    assert acting(installed(), before).steps[0].script.args == ("ccache",)
+    assert acting(installed(), before).steps[0].script.args[1:] == ("ccache",)
     resting(installed(), hosts.converged(host={"commands": no_ccache()}))
 
 
 def test_it_comes_along_with_anything_else_that_is_missing() -> None:
     decision = acting(installed(), hosts.converged(host={"commands": {**no_ccache(), "curl": None}}))
-    assert decision.steps[0].script.args == ("ccache", "curl")
+    assert decision.steps[0].script.args[1:] == ("ccache", "curl")
 
 
 def no_ccache() -> dict[str, str | None]:
@@ -130,10 +130,43 @@ def test_no_other_distributions_cuda_is_taken() -> None:
     assert " cuda" not in reasons(installed(), hosts.parsed(seed.laptop_answers(**debian)))
 
 
+def listing(folder: Path, *names: str) -> str:
+    """The folder of a record, and a dpkg-query that knows these packages."""
+    (folder / "record").mkdir(exist_ok=True)
+    (folder / "installed").write_text("".join(f"installed {name}\n" for name in names or ("libc6:amd64",)))
+    local.tool(folder / "bin", "dpkg-query", f"cat {folder}/installed\n")
+    return str(folder / "record")
+
+
+@pytest.mark.parametrize("ends", ["", "exit 100\n"])
+def test_what_came_by_an_installation_is_on_record_whatever_became_of_it(ends: str, tmp_path: Path) -> None:
+    path = local.tool(tmp_path / "bin", "dpkg", "")
+    record = listing(tmp_path, "libc6:amd64", "perl")
+    brings = f'case $* in *" install git") echo installed git >>{tmp_path}/installed; {ends or ":"} ;; esac\n'
+    local.tool(tmp_path / "bin", "apt-get", brings)
+    done = local.run(Script(decide.INSTALL["apt"], (record, "", "git")), PATH=path)
+    assert (done.returncode == 0) == (ends == "")
+    assert {one.name: one.read_text() for one in (tmp_path / "record").iterdir()} == {"packages": "git\n"}
+
+
+def test_what_a_killed_installation_brought_is_on_record_with_the_next(tmp_path: Path) -> None:
+    path = local.tool(tmp_path / "bin", "dpkg", "")
+    record = listing(tmp_path, "git", "libc6:amd64")
+    (tmp_path / "record/packages.before").write_text("libc6:amd64\n")
+    local.tool(
+        tmp_path / "bin",
+        "apt-get",
+        f'case $* in *" install curl") echo installed curl >>{tmp_path}/installed ;; esac\n',
+    )
+    assert local.run(Script(decide.INSTALL["apt"], (record, "", "curl")), PATH=path).returncode == 0
+    assert {one.name: one.read_text() for one in (tmp_path / "record").iterdir()} == {"packages": "curl\ngit\n"}
+
+
 def test_apt_is_called_like_this(tmp_path: Path) -> None:
     path = local.tool(tmp_path / "bin", "apt-get", f'echo "$*" >>{tmp_path}/calls\n')
     local.tool(tmp_path / "bin", "dpkg", f'echo "dpkg $*" >>{tmp_path}/calls\n')
-    done = local.run(Script(decide.INSTALL["apt"], ("ccache", "git", "g++")), PATH=path)
+    script = Script(decide.INSTALL["apt"], (listing(tmp_path, "libc6:amd64"), "ccache", "git", "g++"))
+    done = local.run(script, PATH=path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "calls").read_text().splitlines() == [
         "dpkg --configure -a",
@@ -148,7 +181,7 @@ def test_apt_goes_on_without_an_optional_package_and_says_so(needed: tuple[str, 
     fails = "case $* in *' install ccache') exit 100 ;; *install) exit 99 ;; esac\n"
     path = local.tool(tmp_path / "bin", "apt-get", fails)
     local.tool(tmp_path / "bin", "dpkg", "")
-    done = local.run(Script(decide.INSTALL["apt"], ("ccache", *needed)), PATH=path)
+    done = local.run(Script(decide.INSTALL["apt"], (listing(tmp_path), "ccache", *needed)), PATH=path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == ["paddock-without ccache"]
 
@@ -157,14 +190,15 @@ def test_a_source_of_somebody_elses_that_is_broken_does_not_stop_apt(tmp_path: P
     fails = f'echo "$*" >>{tmp_path}/calls; case $* in *update) exit 100 ;; esac\n'
     path = local.tool(tmp_path / "bin", "apt-get", fails)
     local.tool(tmp_path / "bin", "dpkg", "")
-    assert local.run(Script(decide.INSTALL["apt"], ("", "git")), PATH=path).returncode == 0
+    assert local.run(Script(decide.INSTALL["apt"], (listing(tmp_path), "", "git")), PATH=path).returncode == 0
     assert (tmp_path / "calls").read_text().splitlines()[-1].endswith(" install git")
 
 
 def test_a_mirror_that_moved_on_is_told_with_what_to_do(tmp_path: Path) -> None:
     """A real pacman's other words are in tests/lab/test_package_managers.py; a mirror that answers 404 is not."""
-    pacman = "case $1 in -T) shift; echo \"$@\"; exit 127 ;; -Sp) ;; *) echo 'error: 404' >&2; exit 1 ;; esac\n"
+    words = "-Qq) echo glibc ;; -T) shift; echo \"$@\"; exit 127 ;; -Sp) ;; *) echo 'error: 404' >&2; exit 1 ;;"
+    pacman = f"case $1 in {words} esac\n"
     path = local.tool(tmp_path / "bin", "pacman", pacman)
-    done = local.run(Script(decide.INSTALL["pacman"], ("", "git", "gcc")), PATH=path)
+    done = local.run(Script(decide.INSTALL["pacman"], (listing(tmp_path), "", "git", "gcc")), PATH=path)
     assert done.returncode == 1
     assert "paddock: pacman could not install git gcc; if its mirror has moved on, run 'pacman -Syu'" in done.stderr

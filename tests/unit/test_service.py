@@ -365,7 +365,7 @@ LINGERING = partial(decide.lingering, False)
 def test_a_user_who_does_not_linger_is_made_to(fields: dict[str, Any]) -> None:
     (step,) = acting(LINGERING, hosts.converged(host=fields)).steps
     assert step.script.root
-    assert step.script.args == ("dev", "1000")
+    assert step.script.args == ("dev", "1000", "/home/dev/.local/share/paddock/created")
 
 
 def test_without_root_lingering_is_left_out_and_said_with_what_follows() -> None:

@@ -1,0 +1,97 @@
+"""What is taken back from a host, and in which order, so that a removal that was killed goes on where it was."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from roles.distribution import manager
+from roles.host import HOST, HostSeen, no_root
+from roles.observation import Observation
+from roles.operation import Decision, Step
+from roles.packages.decide import RECORD
+from roles.remote import Script
+from roles.removal.observe import MADE, MadeSeen
+
+HERE = Path(__file__).parent
+UNITS, ROOT, REST = ((HERE / f"{name}.sh").read_text("utf-8") for name in ("units", "root", "rest"))
+STOP_SECONDS = 300
+PACKAGE_SECONDS = 1800
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What of it all may stay, or goes too."""
+
+    keep_models: bool = False
+    remove_packages: bool = False
+
+
+def removed(wanted: Wanted, has_password: bool, observation: Observation) -> Decision:
+    """Nothing is on the host that Paddock made, but for what is kept."""
+    host, seen = observation[HOST], observation[MADE]
+    models = 0 if wanted.keep_models else seen.models
+    packages = wanted.remove_packages and bool(seen.packages or seen.unsettled)
+    ours = [*seen.units, *seen.policies, *seen.data]
+    record = seen.recorded and not wanted.keep_models
+    if not (ours or seen.linger or seen.cache or models or packages or record):
+        return Decision(observation)
+    needs = [f"the policy {path}" for path in seen.policies]
+    needs += [f"lingering of {host.user}"] if seen.linger else []
+    needs += [f"{len(seen.packages)} packages"] if packages else []
+    may = host.can_be_root(has_password)
+    if needs and not may:
+        return Decision(observation, refusal=no_root(host, f"{', '.join(needs)} cannot be taken back"))
+    steps = [Step("stop and remove the units", Script(UNITS, (), seconds=STOP_SECONDS))]
+    if needs or (may and any(not path.startswith(host.home + "/") for path in seen.paths)):
+        steps.append(Step("take back what root made", by_root(wanted, host, seen)))
+    kept = "models" if wanted.keep_models else ""
+    steps.append(Step("remove the rest", Script(REST, (kept,), seconds=STOP_SECONDS)))
+    after, why = _after(wanted, observation), tuple(reasons(wanted, seen))
+    return Decision(after, why, tuple(steps), left_out=stays(wanted, seen))
+
+
+def needs_root(wanted: Wanted, observation: Observation) -> bool:
+    """Whether anything that goes is root's."""
+    return any(step.script.root for step in removed(wanted, True, observation).steps)
+
+
+def by_root(wanted: Wanted, host: HostSeen, seen: MadeSeen) -> Script:
+    """The script for what the user may not remove."""
+    tool = manager(host) if wanted.remove_packages else None
+    linger = host.user if seen.linger else ""
+    arguments = (f"{host.data_dir}/created", linger, tool or "", *seen.policies)
+    return Script(RECORD + ROOT, arguments, root=True, seconds=PACKAGE_SECONDS)
+
+
+def reasons(wanted: Wanted, seen: MadeSeen) -> list[str]:
+    """What goes, a line for each kind."""
+    told = [f"remove {name}" for name in (*seen.units, *seen.policies)]
+    told += ["turn lingering off, which Paddock turned on"] if seen.linger else []
+    if seen.rest:
+        told.append(f"remove releases, sources and notes: {seen.rest / 1e9:.1f} GB")
+    if seen.models and not wanted.keep_models:
+        told.append(f"remove the downloaded models: {seen.models / 1e9:.1f} GB; --data keep_models=true keeps them")
+    if wanted.remove_packages and seen.packages:
+        told.append(f"remove the packages that came by Paddock: {len(seen.packages)}")
+    return told or ["remove Paddock's folders"]
+
+
+def stays(wanted: Wanted, seen: MadeSeen) -> str | None:
+    """What is left on purpose."""
+    told = [f"your own {', '.join(seen.drop_ins)}"] if seen.drop_ins else []
+    if seen.packages and not wanted.remove_packages:
+        told.append(
+            f"{len(seen.packages)} packages that came by Paddock: --data remove_packages=true takes those too that"
+            " nothing needs, and only this run knows which they are"
+        )
+    if wanted.keep_models and seen.models:
+        told.append(f"models of {seen.models / 1e9:.1f} GB in ~/.local/share/paddock/models")
+    return f"left on the host: {'; '.join(told)}" if told else None
+
+
+def _after(wanted: Wanted, observation: Observation) -> Observation:
+    seen, keep = observation[MADE], wanted.keep_models
+    packages = () if wanted.remove_packages or not keep else seen.packages
+    gone = MadeSeen(drop_ins=seen.drop_ins, packages=packages, recorded=keep, models=seen.models if keep else 0)
+    return observation.replace(MADE, **gone.model_dump())

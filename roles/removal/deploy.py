@@ -1,0 +1,35 @@
+"""Removal: `pyinfra -y INVENTORY roles.remove`, with `--data keep_models=true` or `--data remove_packages=true`."""
+
+from __future__ import annotations
+
+from pyinfra.api import Host, State
+
+from roles import observation, remote, trouble
+from roles.host import HOST
+from roles.removal import operations
+from roles.removal.decide import Wanted
+from roles.removal.observe import MADE
+
+_checked: list[State] = []
+
+
+def removal() -> None:
+    """No setting is needed but these two: what is removed is what the host's own record says."""
+    state, host = observation.context()
+    trouble.watch(state)
+    if state not in _checked:
+        _checked.append(state)
+        if found := [f"{each.name}: {problem}" for each in state.inventory for problem in problems(each)]:
+            trouble.refuse_all(found)
+    remote.tune(host)
+    observation.require((HOST, MADE), None)
+    wanted = Wanted(bool(host.data.get("keep_models")), bool(host.data.get("remove_packages")))
+    operations.removed(name="Remove what Paddock made", wanted=wanted)
+    operations.gone(name="Look whether it is gone", wanted=wanted)
+
+
+def problems(host: Host) -> list[str]:
+    """What is wrong with the two words."""
+    said = {name: host.data.get(name) for name in ("keep_models", "remove_packages")}
+    bad = {name: value for name, value in said.items() if value not in (None, True, False)}
+    return [f"{name}={value!r}: it is true or false" for name, value in bad.items()]

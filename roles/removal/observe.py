@@ -1,0 +1,71 @@
+"""What Paddock made on a host, as its own record there and the places that are always its own tell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roles.browser.table import FILE, FOLDERS
+from roles.observation import Fragment, Seen
+from roles.probe_tools import entries, read
+
+
+def look_at_made(ask: dict[str, Any]) -> dict[str, Any]:
+    """Runs on the host."""
+    import os
+
+    data, cache = os.path.expanduser("~/.local/share/paddock"), os.path.expanduser("~/.cache/paddock")
+
+    def recorded(name: str) -> list[str]:
+        return (read(data + "/created/" + name) or "").splitlines()
+
+    def size(folder: str) -> int:
+        total = 0
+        for place, _, names in os.walk(folder):
+            for name in names:
+                try:
+                    total += os.lstat(os.path.join(place, name)).st_blocks * 512
+                except OSError:
+                    continue
+        return total
+
+    units = os.path.expanduser("~/.config/systemd/user")
+    names = [name for name in entries(units) if name.startswith("paddock-")]
+    ours = [name for name in names if (read(units + "/" + name, 200) or "").startswith("# Written by Paddock")]
+    return {
+        "units": ours,
+        "drop_ins": [name for name in names if name.endswith(".d")],
+        "policies": [path for path in ask["policies"] if os.path.lexists(path)],
+        "linger": bool(recorded("linger")),
+        "packages": recorded("packages"),
+        "unsettled": bool(recorded("packages.before")),
+        "paths": [path for path in recorded("paths") if os.path.isdir(path)],
+        "data": [name for name in entries(data) if name not in ("models", "created", ".claim")],
+        "recorded": os.path.isdir(data),
+        "cache": os.path.isdir(cache),
+        "models": size(data + "/models"),
+        "rest": sum(size(data + "/" + name) for name in entries(data) if name != "models") + size(cache),
+    }
+
+
+class MadeSeen(Seen):
+    """`units`: files of ours in the user's manager; `drop_ins`: the user's own beside them. `policies`: our files in
+    the browsers' folders. `linger`: Paddock turned it on. `packages`: those that came by Paddock; `unsettled`: an
+    installation was killed, and its list is to be made. `paths`: folders that were absent before the first run and are
+    there now. `data`: what lies in our own folder beside models and record; `recorded`: that folder is there. `models`,
+    `rest`: bytes on disk."""
+
+    units: tuple[str, ...] = ()
+    drop_ins: tuple[str, ...] = ()
+    policies: tuple[str, ...] = ()
+    linger: bool = False
+    packages: tuple[str, ...] = ()
+    unsettled: bool = False
+    paths: tuple[str, ...] = ()
+    data: tuple[str, ...] = ()
+    recorded: bool = False
+    cache: bool = False
+    models: int = 0
+    rest: int = 0
+
+
+MADE = Fragment("made", look_at_made, lambda _: {"policies": [f"{folder}/{FILE}" for folder in FOLDERS]}, MadeSeen)
