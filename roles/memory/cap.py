@@ -48,8 +48,8 @@ def held(wishes: Wishes, observation: Observation) -> Decision:
     total, oomd = observation[HOST].memory_total, observation[MACHINE].oomd
     try:
         need = need_of(wishes, observation)
-    except CannotBuild as error:
-        return Decision(observation, refusal=str(error))
+    except CannotBuild:
+        return Decision(observation)  # told by what plans it
     if need is None:
         return Decision(observation)
     why = ram.refusal(service, memory, total, need)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from functools import partial
 
 from pyinfra.api import operation
 from pyinfra.api.command import PyinfraCommand
 
-from roles.memory import cap, decide, report
+from roles.memory import cap, decide, report, table
 from roles.model import header
 from roles.model.decide import holds
 from roles.model.observe import MODEL
@@ -33,5 +32,13 @@ def planned(wishes: Wishes) -> Generator[PyinfraCommand]:
 
 @operation()
 def held(wishes: Wishes) -> Generator[PyinfraCommand]:
-    """The RAM holds what was planned, and so does the unit's cap."""
-    yield from converge(partial(cap.held, wishes))
+    """The RAM holds what was planned, and so does the unit's cap; where not, the table says why."""
+    _, host = context()
+
+    def judged(seen: Observation) -> Decision:
+        decision = cap.held(wishes, seen)
+        if decision.refusal:
+            table.show(table.of_host(host.name, wishes, seen, table.NOTHING))
+        return decision
+
+    yield from converge(judged)

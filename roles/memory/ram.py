@@ -17,7 +17,7 @@ from roles.settings import Memory, Service, size_in_bytes
 
 CHECKPOINTS = 32  # llama.cpp's default of --ctx-checkpoints, for the one slot that is served
 PROCESS = {"cuda": 512}  # MiB of the process itself: code, vocabulary, HTTP, and what the CUDA driver keeps
-PROCESS_ELSE = 192  # measured: docs/memory.md
+PROCESS_ELSE = 128  # after the start 19 to 27 were seen (docs/memory.md); long prompts come on top
 SHARE = 75  # percent of the RAM where there is no plan: the seed's 24G of 32
 MAPPED = "mapped from its file"
 MIB = 1 << 20

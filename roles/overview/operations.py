@@ -17,7 +17,7 @@ from roles.model import collect, header
 from roles.model.hub import Tell
 from roles.observation import Observation
 from roles.operation import Decision, Step, converge
-from roles.overview import record, start
+from roles.overview import memory, record, start
 from roles.overview.forecast import forecast
 from roles.overview.preflight import needs_root, preflight, verdict
 from roles.overview.summary import summary
@@ -60,6 +60,7 @@ def ended(wishes: Wishes) -> Generator[PyinfraCommand]:
             trouble.last_word(host, summary(wishes, seen))
         else:
             plan.show(host, trouble.verdict_of(host))
+        memory.show(state, host, wishes, seen)
         if wishes.settings.only or stopped_by_hand(seen[SERVICE]):  # the record is of what serves
             return _released(seen) if claim.held(host) else Decision(seen)
         decision = record.recorded(wishes, seen)

@@ -10,6 +10,9 @@ from pathlib import Path
 import gguf
 import pytest
 
+from roles.memory.plan import Plan
+from roles.memory.ram import needed
+from roles.settings import Service
 from tests.lab import models
 from tests.lab.common import Lab
 from tests.lab.deploying import Run, deploy, target, write_inventory
@@ -42,6 +45,7 @@ def test_a_bare_host_answers_a_completion_through_the_unit(converged: LabHost, f
     assert first.last_words[-1].startswith("paddock: one: serving tiny-moe-Q4_K_M.gguf at http://127.0.0.1:8091")
     assert "tg empty" in first.err
     assert "1k pp / tg" in first.err
+    assert "one: memory, n_cpu_moe=2, the experts of 2 of 6 layers on the CPU" in first.err
 
 
 def test_a_second_run_changes_nothing_and_costs_one_remote_command(
@@ -77,8 +81,23 @@ def test_the_process_runs_from_the_release_that_the_unit_names(converged: LabHos
     assert props["build_info"] == f"b1000-{commit}"
 
 
+def test_the_process_holds_of_the_ram_what_was_planned(converged: LabHost) -> None:
+    """Within what the process itself may take: the prompt cache is not full, and a model like this one has no
+    checkpoints."""
+    plans = as_dev(converged, "cat ~/.local/share/paddock/plans/*.json").splitlines()
+    [plan] = [plan for plan in map(Plan.model_validate_json, plans) if plan.n_cpu_moe == 2]
+    items = {item.name: item.mib for item in needed(Service(cache_ram_mib=256), "rpc", plan).items}
+    assert items.keys() == {"model, mapped from its file", "model, repacked", "compute", "prompt cache", "process"}
+    told = converged.sh(f"cat /proc/{show(converged, 'MainPID')}/status").stdout
+    anonymous, mapped = (int(one) >> 10 for one in re.findall(r"^Rss(?:Anon|File):\s+(\d+) kB", told, re.M))
+    buffers = items["model, repacked"] + items["compute"]
+    assert buffers <= anonymous <= buffers + items["process"]
+    assert mapped >= items["model, mapped from its file"]
+
+
 def test_systemd_holds_the_cap(converged: LabHost) -> None:
     assert show(converged, "MemoryMax") == str(2 << 30)
+    assert show(converged, "MemoryHigh") == str(1536 << 20)
     assert show(converged, "MemorySwapMax") == "0"
 
 

@@ -98,6 +98,13 @@ def test_json_is_all_that_stands_on_standard_output(as_json: Run) -> None:
     assert {name: hosts for name, hosts in changed.items() if hosts} == {name: ["@fake/bare"] for name in ROLES}
 
 
+def test_a_host_with_a_plan_shows_it_as_a_table(dry: Run) -> None:
+    table = dry.err.partition("@fake/good: memory, all on the CPU")[2]
+    assert re.search(r"│ +model, mapped from its file │ +6777 │", table)
+    assert re.search(r"│ +MemoryMax +│ +10096 │", table)
+    assert "@fake/bare: memory" not in dry.err, "nobody has planned for it"
+
+
 def test_no_change_is_conditional(as_json: Run) -> None:
     assert list(column(as_json, "hosts_with_conditional_change").values()) == [[]] * 19
 

@@ -65,7 +65,7 @@ def test_what_was_resolved_is_in_the_lock_beside_the_inventory(acting: Run, acti
 
 
 SERVING = (
-    "serving Flint-abliterated-Mix-12G.gguf at http://127.0.0.1:8091 with llama.cpp 012345678, capped at 10165 MiB;"
+    "serving Flint-abliterated-Mix-12G.gguf at http://127.0.0.1:8091 with llama.cpp 012345678, capped at 10096 MiB;"
     " tokens per second: tg empty 22.4, 2k pp / tg 600 / 22.4"
 )
 

@@ -187,8 +187,8 @@ def test_a_plan_that_the_ram_holds_is_no_word() -> None:
 def test_a_cap_below_what_is_fixed_is_refused_with_every_part_and_what_to_do() -> None:
     data = {"service_memory_max": "2G", "cache_ram_mib": 1024, "load_mode": "none"}
     assert refusal(held(**data), planned(data)) == (
-        "service_memory_max=2G is 2048 MiB and cannot hold the 8505 MiB of RAM that cannot be taken back (model, copied"
-        " 6777 + compute 512 + prompt cache 1024 + process 192); set it to 9072M or to 'auto', or set load_mode='mmap'"
+        "service_memory_max=2G is 2048 MiB and cannot hold the 8441 MiB of RAM that cannot be taken back (model, copied"
+        " 6777 + compute 512 + prompt cache 1024 + process 128); set it to 9004M or to 'auto', or set load_mode='mmap'"
         ". Change that, or take the risk with memory_check='warn'"
     )
 
@@ -207,8 +207,8 @@ def test_the_check_may_be_a_mere_word() -> None:
 def test_a_cap_that_would_thrash_is_told_with_the_one_that_would_not(oomd: bool, killer: bool) -> None:
     data = {"service_memory_max": "6G"}
     told = left_out(held(**data), planned(data, oomd=oomd))
-    assert told.startswith("6777 MiB of the model's file are read by the CPU, and the RAM has room for 3392 of them")
-    assert told.endswith("service_memory_max='10165M' holds them")
+    assert told.startswith("6777 MiB of the model's file are read by the CPU, and the RAM has room for 3456 of them")
+    assert told.endswith("service_memory_max='10096M' holds them")
     assert ("systemd-oomd" in told) == killer
 
 

@@ -46,7 +46,7 @@ def test_a_unit_that_is_new_is_started() -> None:
         ({}, {"threads": 6}, "-t absent -> 6"),
         ({"threads": 6}, {}, "-t 6 -> absent"),
         ({}, {"temperature": 0.5}, "--temp absent -> 0.5"),
-        ({}, {"service_memory_max": "20G"}, "MemoryMax 10165M -> 20G, MemoryHigh 9530M -> 19200M"),
+        ({}, {"service_memory_max": "20G"}, "MemoryMax 10096M -> 20G, MemoryHigh 9465M -> 19200M"),
         ({}, {"service_memory_swap_max": "1G"}, "MemorySwapMax 0 -> 1G"),
         ({}, {"port": 8080}, "--port 8091 -> 8080"),
     ],
@@ -101,7 +101,7 @@ def test_a_model_file_that_was_replaced_under_its_name_is_another_model() -> Non
         ({"running_stamp": None}, "restart llama-server: what runs is older than the unit on disk"),
         ({"proved": None}, "restart llama-server: the run that started it did not see it answer"),
         ({"proved": "0" * 16}, "restart llama-server: the run that started it did not see it answer"),
-        (shown(MemoryMax="infinity"), f"MemoryMax is infinity and not {10165 << 20}"),
+        (shown(MemoryMax="infinity"), f"MemoryMax is infinity and not {10096 << 20}"),
         (shown(MemorySwapMax="infinity"), "MemorySwapMax is infinity and not 0"),
         (shown(CPUWeight="100"), "CPUWeight is 100 and not 20"),
         (shown(UMask="0022"), "UMask is 0022 and not 0077"),
@@ -197,7 +197,7 @@ def test_a_limit_of_the_users_own_drop_in_has_the_last_word() -> None:
 @pytest.mark.parametrize("folder", ["service.d", "other.service.d", f"{UNIT}.wants", ""])
 def test_a_drop_in_for_others_too_does_not_excuse_another_limit(folder: str) -> None:
     limits = shown(MemoryMax="infinity", DropInPaths=f"{DROP_INS}/{folder}/all.conf" if folder else "")
-    assert reasons(running(), hosts.converged(service=limits)) == f"MemoryMax is infinity and not {10165 << 20}"
+    assert reasons(running(), hosts.converged(service=limits)) == f"MemoryMax is infinity and not {10096 << 20}"
 
 
 def with_keys(**fields: Any) -> dict[str, Any]:

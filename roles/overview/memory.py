@@ -1,0 +1,35 @@
+"""When the table of the memory plan is shown, and what the last benchmark measured beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+from pyinfra.api import Host, State
+
+from roles import claim
+from roles.benchmark.observe import BENCHMARK
+from roles.llama_cpp.cuda import CannotBuild
+from roles.memory import table
+from roles.memory.ram import MIB
+from roles.memory.table import NOTHING, Measured
+from roles.observation import Observation
+from roles.service.observe import SERVICE
+from roles.wishes import Wishes
+
+
+def measured(seen: Observation) -> Measured:
+    """The peaks of what is served, where it is what was measured last."""
+    last = seen[BENCHMARK].last
+    if last is None or last.stamp != seen[SERVICE].running_stamp:
+        return NOTHING
+    took = last.resources
+    ram, anonymous = took.peak_current_bytes or took.peak_ram_bytes, took.peak_anon_bytes
+    return Measured(took.peak_vram_mib, ram // MIB if ram else None, anonymous // MIB if anonymous else None)
+
+
+def show(state: State, host: Host, wishes: Wishes, seen: Observation) -> None:
+    """With the plan of a run that waits for a word or is dry, and at the end of one that has changed the host."""
+    if claim.held(host) if state.is_executing else not {"-y", "--yes"} & set(sys.argv):
+        with contextlib.suppress(CannotBuild):  # told by the roles
+            table.show(table.of_host(host.name, wishes, seen, measured(seen)))
