@@ -1,0 +1,23 @@
+"""The memory role: what the model takes of each device and of the RAM, planned by llama.cpp before a weight is there.
+
+`pyinfra -y INVENTORY roles.memory.replan` asks it anew on all hosts; the next deploy serves by that plan.
+"""
+
+from __future__ import annotations
+
+
+def replan() -> None:
+    """The whole of that run, for one host."""
+    # A front door, as deploy.py is: what it opens is above this room, which must not know it otherwise.
+    from dataclasses import replace
+
+    from roles import overview
+    from roles.memory import operations
+
+    wishes = overview.begin()
+    if wishes is None:
+        return
+    wishes = replace(wishes, settings=wishes.settings.model_copy(update={"only": ("memory",)}))
+    overview.checked(name="Check the host", wishes=wishes)
+    operations.replanned(name="Plan the memory anew", wishes=wishes)
+    overview.ended(name="Remember and sum up", wishes=wishes)

@@ -29,14 +29,19 @@ from roles.wishes import Wishes
 
 SECONDS = 1800  # a question takes about one, and one that hangs ends all of it
 HERE = Path(__file__).parent
-PROGRAM = programs.joined(*(HERE / f"{name}_program.py" for name in ("fitting", "oracle", "ram", "plan")))
+PROGRAM = programs.joined(*(HERE / f"{name}_program.py" for name in ("fitting", "oracle", "pause", "ram", "plan")))
 
 
 def planned(
-    wishes: Wishes, headers: tuple[bytes, ...], tell: Callable[[list[str]], None] | None, observation: Observation
+    wishes: Wishes,
+    headers: tuple[bytes, ...],
+    tell: Callable[[list[str]], None] | None,
+    observation: Observation,
+    again: bool = False,
 ) -> Decision:
     """llama.cpp itself has said what the model takes with these settings on these devices, and it fits. `headers`: of
-    the model's files, where it is still to come; `tell` gets what the program printed."""
+    the model's files, where it is still to come; `tell` gets what the program printed. `again`: it is asked for, and
+    never at rest."""
     try:
         kind, release = wanted.backend(wishes, observation), wanted_release(wishes, observation)
         if not wanted.planned_by_us(wishes, kind):
@@ -46,7 +51,7 @@ def planned(
         plan = wanted.plan_of(wishes, observation)
     except CannotBuild as error:
         return Decision(observation, refusal=str(error))
-    if plan is not None:
+    if plan is not None and not again:
         return judged(wishes, plan, observation)
     if release.key not in observation[LLAMA_CPP].releases:
         return Decision(
@@ -66,9 +71,10 @@ def planned(
         )
     job = _job(wishes, release, kind, () if there else headers, observation)
     what = "" if there else ", by the header of the model"
+    pause = "; llama-server stops for it, as it leaves the card no room for a question" if job["pause"] else ""
     return Decision(
         _after(wishes, kind, bool(moe_layers), observation),
-        reasons=(f"plan the memory with llama.cpp itself{what}: {_why(observation)}",),
+        reasons=(f"plan the memory with llama.cpp itself{what}: {_why(observation)}{pause}",),
         steps=(
             Step("plan the memory", Script(PROGRAM, (json.dumps(job),), seconds=SECONDS, python=True), report=tell),
         ),
@@ -80,10 +86,18 @@ def judged(wishes: Wishes, plan: Plan, observation: Observation) -> Decision:
     refuse = wishes.settings.memory.memory_check == "refuse"
     if plan.problem and refuse:
         return Decision(observation, refusal=plan.problem + REMEDY)
-    told = [plan.problem, *report.warnings(wishes.settings, plan, wanted.nvidia(observation))]
+    told = [plan.problem, _meaningless(wishes.settings, plan), *report.warnings(plan, wanted.nvidia(observation))]
     if not plan.checked and plan.made:
         told.append("this release has no llama-fit-params --fit-print, so nobody has checked that the model fits")
     return Decision(observation, left_out="; ".join(filter(None, told)) or None)
+
+
+def _meaningless(settings: Settings, plan: Plan) -> str:
+    """Numbers of the inventory's that a host without a device has no use for."""
+    service = settings.service
+    given = {"n_cpu_moe": service.n_cpu_moe, "gpu_layers": service.gpu_layers}
+    told = [f"{name}={value}" for name, value in given.items() if value != "auto"]
+    return f"on the CPU alone {' and '.join(told)} mean nothing" if told and plan.backend == "cpu" else ""
 
 
 def hopeless(wishes: Wishes, observation: Observation) -> str | None:
@@ -149,8 +163,9 @@ def _job(
         "gpu_layers": None if service.gpu_layers == "auto" else service.gpu_layers,
         "n_cpu_moe": None if service.n_cpu_moe == "auto" else service.n_cpu_moe,
         "explicit": wanted.own_numbers(settings, bool(moe_layers)),
-        **wanted.kept(wishes, kind, observation),
+        **wanted.kept(wishes, kind, observation, release.key),
         "alternatives": alternatives(settings),
+        "pause": kind == "cuda" and report.full_of_ours(wanted.nvidia(observation)),
         "holders": report.holders(wanted.nvidia(observation)),
         "check": settings.memory.memory_check,
     }

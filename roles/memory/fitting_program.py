@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 ALL_LAYERS = 99  # as people write it; more than a model has is no mistake
+TO_ASK = 400  # MiB free on a card before llama.cpp is asked: a CUDA context takes about 320 (unslothai/unsloth#6718)
 TRUNCATED = 3  # llama-fit-params cuts each of a device's three figures down to whole MiB
 REMEDY = ". Change that, or take the risk with memory_check='warn'"
 LEAST_CONTEXT = 4096  # tokens; less is no alternative to anything

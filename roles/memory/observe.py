@@ -1,4 +1,4 @@
-"""The plans that were made on this host; they are few."""
+"""The plans that were made on this host, which are few, and what processes were seen to hold of what was planned."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Any
 
 from pydantic import Field, ValidationError, field_validator
 
+from roles.memory.overhead import Measured
 from roles.memory.plan import Plan
 from roles.observation import Fragment, Seen
-from roles.probe_tools import entries, read
+from roles.probe_tools import entries, read, read_end
 
 FOLDER = "~/.local/share/paddock/plans"
+HISTORY = "~/.local/share/paddock/benchmarks.jsonl"  # the benchmark role writes it
 
 
 def look_at_memory(ask: dict[str, Any]) -> dict[str, Any]:
@@ -18,7 +20,7 @@ def look_at_memory(ask: dict[str, Any]) -> dict[str, Any]:
     import json
     import os
 
-    plans = {}
+    plans, measured = {}, []
     folder = os.path.expanduser(ask["folder"])
     for name in entries(folder):
         if name.endswith(".json"):
@@ -26,13 +28,24 @@ def look_at_memory(ask: dict[str, Any]) -> dict[str, Any]:
                 plans[name[:-5]] = json.loads(read(os.path.join(folder, name)) or "null")
             except ValueError:
                 continue  # not ours: a plan is written whole
-    return {"plans": plans}
+    for line in read_end(os.path.expanduser(ask["history"]), 1 << 20).splitlines():
+        try:
+            told = json.loads(line)
+            held, shares = told["resources"]["peak_vram_mib"], told["plan"]["devices"]
+            planned = sum(share["model"] + share["context"] + share["compute"] for share in shares)
+            cards, release = [card["uuid"] for card in told["cards"]], told["release"]
+        except (ValueError, KeyError, TypeError):
+            continue  # torn, of another version, or without a card
+        if held and planned:
+            measured.append({"release": release, "cards": cards, "held": held, "planned": planned})
+    return {"plans": plans, "measured": measured[-20:]}
 
 
 class MemorySeen(Seen):
-    """Plans by their digest."""
+    """`plans` by their digest; `measured` with the newest last."""
 
     plans: dict[str, Plan] = Field(default_factory=dict)
+    measured: tuple[Measured, ...] = ()
 
     @field_validator("plans", mode="before")
     @classmethod
@@ -47,4 +60,4 @@ class MemorySeen(Seen):
         return plans
 
 
-MEMORY = Fragment("memory", look_at_memory, lambda _: {"folder": FOLDER}, MemorySeen, MemorySeen())
+MEMORY = Fragment("memory", look_at_memory, lambda _: {"folder": FOLDER, "history": HISTORY}, MemorySeen, MemorySeen())

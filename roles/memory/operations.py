@@ -19,15 +19,21 @@ from roles.wishes import Wishes
 @operation()
 def planned(wishes: Wishes) -> Generator[PyinfraCommand]:
     """llama.cpp itself has said what the model takes of each device, and it fits."""
+    yield from converge(partial(_planned, wishes, False))
+
+
+@operation()
+def replanned(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """It is asked anew, though a plan is recorded: what the runtime was measured to take is counted then."""
+    yield from converge(partial(_planned, wishes, True))
+
+
+def _planned(wishes: Wishes, again: bool, seen: Observation) -> Decision:
     state, host = context()
-
-    def due(seen: Observation) -> Decision:
-        known = header.informed(wishes, seen, None)
-        to_come = known.model is not None and not holds(known.model, seen[MODEL])
-        headers = header.bytes_of(known.model) if state.is_executing and to_come and known.model else ()
-        return decide.planned(known, headers, report.teller(host.log), seen)
-
-    yield from converge(due)
+    known = header.informed(wishes, seen, None)
+    to_come = known.model is not None and not holds(known.model, seen[MODEL])
+    headers = header.bytes_of(known.model) if state.is_executing and to_come and known.model else ()
+    return decide.planned(known, headers, report.teller(host.log), seen, again)
 
 
 @operation()

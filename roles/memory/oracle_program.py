@@ -16,8 +16,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from roles.memory.fitting_program import TO_ASK
+
 ANSWER_SECONDS = 120  # usually it takes one
-TO_ASK = 400  # MiB: a CUDA context takes about 320 (unslothai/unsloth#6718)
 SPLIT_OPTIONS = {"gpu_layers": "-ngl", "n_cpu_moe": "--n-cpu-moe", "n_cpu_ffn": "--n-cpu-ffn"}
 
 

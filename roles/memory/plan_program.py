@@ -31,6 +31,7 @@ from roles.memory.fitting_program import (
     too_much,
 )
 from roles.memory.oracle_program import Oracle, fail, own_servers
+from roles.memory.pause_program import paused
 from roles.memory.ram_program import repacked, state
 
 KEEP = 40  # plans
@@ -208,7 +209,7 @@ def main() -> None:
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with model_or_twin(folder, job) as model, own_servers(job):
+        with model_or_twin(folder, job) as model, own_servers(job), paused(job):
             oracle = Oracle(job, model)
             job["knows_n_cpu_ffn"] = "--n-cpu-ffn" in oracle.knows
             if "--fit-print" in oracle.knows:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from roles.gpu.classify import Nvidia
 from roles.gpu.parse import Holder
-from roles.memory.fitting_program import shown
+from roles.memory.fitting_program import TO_ASK, shown
 from roles.memory.plan import Plan, Share, Split
-from roles.settings import Settings
 
 OURS = "/paddock/releases/"  # in the path of a llama-server that Paddock started
 
@@ -41,7 +40,7 @@ def most(devices: tuple[Share, ...]) -> int:
     return max((one.total for one in devices), default=0)
 
 
-def warnings(settings: Settings, plan: Plan, nvidia: Nvidia) -> list[str]:
+def warnings(plan: Plan, nvidia: Nvidia) -> list[str]:
     """What others hold of the VRAM right now beyond what is left to them, and what it would take. It never changes the
     plan: a browser's tab is no reason to load the model anew."""
     told = []
@@ -61,6 +60,12 @@ def warnings(settings: Settings, plan: Plan, nvidia: Nvidia) -> list[str]:
             f"{names}; close them, or set vram_reserve_mib={others}{would}"
         )
     return told
+
+
+def full_of_ours(nvidia: Nvidia) -> bool:
+    """Whether it is our own service that leaves a card no room to ask llama.cpp anything."""
+    full = [gpu.uuid for gpu in nvidia.gpus if (gpu.memory_total or 0) - (gpu.memory_used or 0) < TO_ASK]
+    return any(OURS in one.name and one.gpu in ("", *full) for one in nvidia.holders) and bool(full)
 
 
 def holders(nvidia: Nvidia) -> str:

@@ -12,6 +12,7 @@ from roles.llama_cpp import cmake
 from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.release import wanted_release
 from roles.memory.observe import MEMORY
+from roles.memory.overhead import overhead
 from roles.memory.plan import Plan
 from roles.memory.words import words
 from roles.model.observe import MODEL
@@ -21,8 +22,6 @@ from roles.wishes import Wishes
 
 # MiB that a desktop takes of the card that shows it: the article that Paddock was made for measured about 0.75 GB.
 DESKTOP = 768
-# MiB of a process on a card before it holds anything: CUDA's context and libraries (unslothai/unsloth#6718: 320).
-OVERHEAD = {"cuda": 320}
 
 
 class NotPlanned(CannotBuild):
@@ -98,15 +97,16 @@ def cards(wishes: Wishes, observation: Observation) -> list[dict[str, Any]]:
     ]
 
 
-def kept(wishes: Wishes, kind: str, observation: Observation) -> dict[str, Any]:
-    """What of each device is not for the model, as fitting_program.budgets takes it; MiB."""
-    memory = wishes.settings.memory
+def kept(wishes: Wishes, kind: str, observation: Observation, release: str = "") -> dict[str, Any]:
+    """What of each device is not for the model, as fitting_program.budgets takes it; MiB. `release`: its key, where it
+    is known."""
+    memory, uuids = wishes.settings.memory, [gpu.uuid for gpu in nvidia(observation).gpus]
     return {
         "cards": cards(wishes, observation) if kind == "cuda" else [],
         "reserve": 0 if memory.vram_reserve_mib == "auto" else memory.vram_reserve_mib,
         "margin": memory.vram_margin_mib,
         "limit": memory.vram_limit_mib,
-        "overhead": OVERHEAD.get(kind, 0),
+        "overhead": overhead(kind, release, uuids, observation[MEMORY].measured),
         "moe_cache": wishes.settings.service.moe_cache_mib,
     }
 

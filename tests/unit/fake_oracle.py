@@ -49,6 +49,14 @@ import sys
 for device in {devices!r}:
     print("  " + device + ": NVIDIA RTX 3050 (" + str({total}) + " MiB, 5000 MiB free)")
 """
+# Answers as for units that are active where a file of their name lies there, and notes what it was told.
+SYSTEMD = """#!/bin/sh
+echo "${0##*/} $*" >>"$HOME/systemd.log"
+case "$*" in
+*is-active*) for unit; do :; done; test -e "$HOME/active-$unit" ;;
+*--on-active*) test ! -e "$HOME/no-timers" ;;
+esac
+"""
 KNOWS = ("-m", "-c", "-ub", "-np", "-ctk", "-ctv", "-fa", "-ngl", "--n-cpu-moe", "-ts", "-fitp, --fit-print", "--poll")
 
 
@@ -78,6 +86,8 @@ class Fake:
         values |= {"options": self.options, "trouble": self.trouble, "total": self.total}
         self.write(self.bin / "llama-fit-params", FIT_PARAMS.format(**values))
         self.write(self.bin / "llama-server", SERVER.format(**values))
+        self.write(self.home / "bin/systemctl", SYSTEMD)
+        self.write(self.home / "bin/systemd-run", SYSTEMD)
         self.write(self.home / "bin/nvidia-smi", f"#!/bin/sh\n{self.smi}\n")
         (self.home / "model.gguf").write_bytes(b"GGUF")
 
@@ -115,25 +125,37 @@ class Fake:
             "overhead": 300,
             "moe_cache": 0,
             "alternatives": [],
+            "pause": False,
             "holders": " (chrome 900)",
             "check": "refuse",
             **self.job,
             **changes,
         }
 
-    def run(self, **changes: Any) -> subprocess.CompletedProcess[str]:
+    def start(self, **changes: Any) -> subprocess.Popen[str]:
+        """The program as the host runs it, in a process group of its own."""
         self.install()
         script = Script(PROGRAM, (json.dumps(self.wanted(**changes)),), python=True)
         path = f"{self.home / 'bin'}:{os.environ['PATH']}"
-        return subprocess.run(
+        process = subprocess.Popen(
             [sys.executable, "-ISB", "-"],
-            input=remote.stdin(script),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={"HOME": str(self.home), "PATH": path, "LC_ALL": "C"},
-            capture_output=True,
             text=True,
-            timeout=60,
-            check=False,
+            start_new_session=True,
         )
+        assert process.stdin
+        process.stdin.write(remote.stdin(script))
+        process.stdin.close()
+        process.stdin = None
+        return process
+
+    def run(self, **changes: Any) -> subprocess.CompletedProcess[str]:
+        process = self.start(**changes)
+        out, err = process.communicate(timeout=60)
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def plan(self, **changes: Any) -> dict[str, Any]:
         """The plan that is printed, which is the one that is recorded."""

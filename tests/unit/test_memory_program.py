@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import json
 import math
+import os
+import signal
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -235,6 +238,21 @@ def test_what_a_killed_run_left_is_cleared_and_old_plans_go_with_their_release(f
     (plans / "kept.json").write_text(json.dumps({"release": "r1"}))
     fake.plan()
     assert names(plans) == ["d1.json", "kept.json", "lock"]
+
+
+def test_killed_in_the_middle_of_a_question_the_next_run_plans_as_if_nothing_had_been(fake: Fake) -> None:
+    fake.trouble = "import time; time.sleep(60)"
+    header = base64.b64encode(zlib.compress(b"GGUF")).decode()
+    process = fake.start(twin=[{"name": "m.gguf", "size": 1 << 33, "header": header}])
+    end = time.monotonic() + 30
+    while not fake.calls() and time.monotonic() < end:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    assert names(fake.data / "plans") == [".twin", "lock"]
+    fake.trouble = ""
+    fake.plan()
+    assert names(fake.data / "plans") == ["d1.json", "lock"]
 
 
 def test_a_disk_that_is_full_is_told(fake: Fake) -> None:
