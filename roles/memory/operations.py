@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 
 from pyinfra.api import operation
 from pyinfra.api.command import PyinfraCommand
