@@ -14,6 +14,7 @@ from pyinfra.api.state import StateStage
 
 _failed: dict[str, str] = {}
 _left_out: dict[str, list[str]] = {}
+_remarks: dict[str, list[str]] = {}
 _last_words: dict[str, str] = {}
 _verdicts: dict[str, str] = {}
 _under_way: dict[str, str] = {}
@@ -32,6 +33,12 @@ def left_out(host: Host, what: str) -> None:
     if what not in said:
         said.append(what)
         host.log_styled(what, fg="yellow", log_func=logger.warning)
+
+
+def remark(host: Host, what: str) -> None:
+    """Something that is worth one of the last lines, and no trouble."""
+    host.log(what)
+    _remarks.setdefault(host.name, []).append(what)
 
 
 def verdict(host: Host, what: str) -> None:
@@ -111,7 +118,7 @@ def _print_last_lines() -> None:
             why = "no connection; the reason stands above" if not host.connected else "failed; the reason stands above"
         if why is None and state.current_stage >= StateStage.Disconnect:
             why = _last_words.get(host.name)
-        lines = [_verdicts.get(host.name), *_left_out.get(host.name, []), why]
+        lines = [_verdicts.get(host.name), *_left_out.get(host.name, []), *_remarks.get(host.name, []), why]
         for line in filter(None, lines):
             print(f"paddock: {host.name}: {line}", file=sys.stderr)
     sys.stderr.flush()

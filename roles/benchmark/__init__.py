@@ -1,6 +1,8 @@
 """The benchmark: the seed's table of what a host serves.
 
 `pyinfra -y INVENTORY roles.benchmark.full` measures all of it, on all hosts; a deploy measures a little of it.
+`roles.benchmark.history` shows all runs, `roles.benchmark.compare` the newest against what was there before, and
+`roles.benchmark.report` draws the page again. These three change nothing on a host.
 """
 
 from __future__ import annotations
@@ -20,4 +22,26 @@ def full() -> None:
     wishes = replace(wishes, settings=wishes.settings.model_copy(update={"only": ("benchmark",)}))
     overview.checked(name="Check the host", wishes=wishes)
     operations.measured_in_full(name="Measure the whole table", wishes=wishes)
+    operations.judged(name="Judge the figures", wishes=wishes)
     overview.ended(name="Remember and sum up", wishes=wishes)
+
+
+def history() -> None:
+    """All runs of this host, with what changed in between."""
+    from roles.benchmark import verbs
+
+    verbs.fetched(verbs.history)
+
+
+def compare() -> None:
+    """What differs between now and before in what went in, then in what came out."""
+    from roles.benchmark import verbs
+
+    verbs.fetched(verbs.compare)
+
+
+def report() -> None:
+    """The page: reports/index.html beside the inventory."""
+    from roles.benchmark import verbs
+
+    verbs.fetched(None)

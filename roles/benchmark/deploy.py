@@ -9,3 +9,4 @@ from roles.wishes import Wishes
 @deploy("Benchmark")
 def benchmark(wishes: Wishes) -> None:
     operations.measured(name="Measure what is served", wishes=wishes)
+    operations.judged(name="Judge the figures", wishes=wishes)

@@ -7,14 +7,12 @@ everything but its own styles (Content-Security-Policy).
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
 
 from roles.benchmark import comparison, drawn, seed, words
 from roles.benchmark.advice import advice
@@ -24,14 +22,6 @@ from roles.benchmark.record import Result
 from roles.benchmark.table import depth_name
 
 SHOWN = 60  # runs of a history that are drawn
-UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # Unicode's: control, format, and what is no character
-
-
-def tidy(value: object) -> object:
-    """What a person can read of a text: no control characters, nor what turns the direction of all that follows."""
-    if isinstance(value, Markup) or not isinstance(value, str):
-        return value
-    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(each) in UNSEEN else each for each in value)
 
 
 def typographic(text: str) -> str:
@@ -43,7 +33,7 @@ def typographic(text: str) -> str:
 _TEMPLATES = jinja2.Environment(
     loader=jinja2.FileSystemLoader(Path(__file__).parents[2] / "templates" / "report"),
     autoescape=True,
-    finalize=tidy,
+    finalize=lambda value: words.tidy(value) if type(value) is str else value,  # Markup is a str of ours
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

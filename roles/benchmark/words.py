@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from roles.benchmark.comparison import Comparison, change, title
 from roles.benchmark.judge import Effect
 from roles.benchmark.record import Result
-from roles.benchmark.table import depth_name
 
 ENOUGH = 0.10  # a change that a verdict should be able to see
 MOST = 3  # figures that a sentence names
+UNSEEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # Unicode's: control, format, and what is no character
+
+
+def tidy(text: str) -> str:
+    """What a person can read of a text: no control characters, nor what turns the direction of all that follows."""
+    return "".join("\N{REPLACEMENT CHARACTER}" if unicodedata.category(each) in UNSEEN else each for each in text)
 
 
 def verdict(found: Comparison) -> str:
@@ -16,7 +23,7 @@ def verdict(found: Comparison) -> str:
     said = [f"{found.kind} than before" if found.kind != "indistinguishable" else "indistinguishable from before"]
     told = found.judgement.of(found.kind)
     if not found.judgement.effects:
-        return f"{changed(found)}: no depth was measured both before and now, so there is no verdict"
+        return tidy(f"{changed(found)}: no depth was measured both before and now, so there is no verdict")
     if found.kind == "indistinguishable":
         told = told[:MOST]
     figures = [f"{title(effect.series)} {change(effect)}" for effect in told[:MOST]]
@@ -30,7 +37,7 @@ def verdict(found: Comparison) -> str:
     if found.kind == "indistinguishable" and found.judgement.blur > ENOUGH:
         least = f"{found.judgement.blur * 100:.0f} %"
         said.append(f"a change below {least} could not have been seen; measure again, or set benchmark_ab")
-    return f"{changed(found)}: {'; '.join(said)}"
+    return tidy(f"{changed(found)}: {'; '.join(said)}")
 
 
 def changed(found: Comparison) -> str:
@@ -61,15 +68,3 @@ def _shown(results: tuple[Result, ...], effect: Effect) -> str:
 def when(result: Result) -> str:
     """The day and the minute of a run, UTC."""
     return result.test_time[:16].replace("T", " ")
-
-
-def columns(result: Result) -> list[tuple[str, str]]:
-    """The seed's columns: name and figure, tokens per second."""
-    told = []
-    for row in result.rows:
-        if row.pp is None:
-            name = "tg empty" if row.n_depth == 0 else f"{depth_name(row.n_depth)} tg"
-            told.append((name, f"{row.tg.median:.1f}"))
-        else:
-            told.append((f"{depth_name(row.n_depth)} pp / tg", f"{row.pp.median:.0f} / {row.tg.median:.1f}"))
-    return told

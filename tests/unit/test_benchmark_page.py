@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from roles.benchmark import page, seed
+from roles.benchmark import page, seed, words
 from tests.unit import planted_history
 
 AT = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
@@ -98,8 +98,8 @@ def test_a_host_without_figures_is_named(elements: Elements) -> None:
 def test_what_cannot_be_seen_or_turns_the_text_around_is_shown_as_such(rendered: str) -> None:
     assert "\u202e" not in rendered
     assert "../../\N{REPLACEMENT CHARACTER}etc" in rendered
-    assert page.tidy("a\x1b[31mb\u2028c\u200ed") == "a\ufffd[31mb\ufffdc\ufffdd"
-    assert page.tidy("né 日本 −5\N{NO-BREAK SPACE}%") == "né 日本 −5\N{NO-BREAK SPACE}%"
+    assert words.tidy("a\x1b[31mb\u2028c\u200ed") == "a\ufffd[31mb\ufffdc\ufffdd"
+    assert words.tidy("né 日本 −5\N{NO-BREAK SPACE}%") == "né 日本 −5\N{NO-BREAK SPACE}%"
 
 
 def test_an_empty_fleet_is_a_page_too() -> None:
