@@ -6,6 +6,8 @@ websockets is needed.
 
 from __future__ import annotations
 
+import base64
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -45,6 +47,37 @@ class Chromium:
     """A browser that runs."""
 
     session: str
+
+    def open(self, url: str, width: int = 1100, scheme: str = "light") -> None:
+        """A page, in a window of this many CSS pixels, for a person who likes it light or dark."""
+        self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.devtools("Emulation.setDeviceMetricsOverride", **size)
+        _post(f"{self.session}/url", {"url": url})
+
+    def ask(self, script: str) -> Any:
+        """What a script in the page returns."""
+        return _post(f"{self.session}/execute/sync", {"script": script, "args": []})
+
+    def devtools(self, command: str, **parameters: Any) -> Any:
+        return _post(f"{self.session}/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def console(self) -> list[str]:
+        """What the page complained of, and what of it the browser forbade."""
+        return [entry["message"] for entry in _post(f"{self.session}/se/log", {"type": "browser"})]
+
+    def requests(self) -> list[str]:
+        """The addresses that were asked for since the last time."""
+        events = [json.loads(entry["message"]) for entry in _post(f"{self.session}/se/log", {"type": "performance"})]
+        sent = [event["message"] for event in events if event["message"]["method"] == "Network.requestWillBeSent"]
+        return [message["params"]["request"]["url"] for message in sent]
+
+    def screenshot(self) -> bytes:
+        """The whole page, as PNG."""
+        wide, high = self.ask("return [innerWidth, document.documentElement.scrollHeight]")
+        clip = {"x": 0, "y": 0, "width": wide, "height": high, "scale": 1}
+        picture = self.devtools("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)
+        return base64.b64decode(picture["data"])
 
     def policies(self) -> dict[str, dict[str, Any]]:
         """What is in force by chrome://policy: value, level, scope, source, error, by name."""
@@ -89,7 +122,8 @@ def install(host: LabHost, user: str) -> None:
 def running(host: LabHost, *arguments: str) -> Iterator[Chromium]:
     """A browser of its own, with a directory of its own unless `arguments` name one; closed afterwards."""
     options = {"binary": "/usr/bin/chromium", "args": [*ARGUMENTS, *arguments]}
-    wanted = {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options}}
+    logs = {"browser": "ALL", "performance": "ALL"}
+    wanted = {"alwaysMatch": {"browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": logs}}
     base = f"http://{host.address}:{PORT}/session"
     session = f"{base}/{_post(base, {'capabilities': wanted})['sessionId']}"
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import services
+from tests.lab import chromium, services
 from tests.lab.common import DEPLOY_LAB, Lab, the_lab
 from tests.lab.deploying import Run, deploy, target, write_inventory
 from tests.lab.host import LabHost, boot, down
@@ -92,6 +92,23 @@ def life_folder(tmp_path_factory: pytest.TempPathFactory, folder: Path, life: La
     run = deploy(deploy_lab, write_inventory(place, [target("life")]), "-y")
     assert run.code == 0, run.text
     return place
+
+
+@pytest.fixture(scope="session")
+def unbrowsed(deploy_lab: Lab) -> LabHost:
+    """A host without a GPU, without llama.cpp, and at first without a browser. Root's umask is as strict as may be."""
+    host = boot("browser", lab=deploy_lab)
+    strict = host.root / "etc/sudoers.d/strict"
+    strict.write_text("Defaults umask=0077, umask_override\n")
+    strict.chmod(0o440)
+    return host
+
+
+@pytest.fixture(scope="session")
+def with_chromium(unbrowsed: LabHost) -> LabHost:
+    """The same, with Debian's Chromium and its driver."""
+    chromium.install(unbrowsed, "guest")
+    return unbrowsed
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,7 @@ import pytest
 from roles.browser.table import CHROME, CHROMIUM, FILE, KEY, SNAP
 from tests.lab import chromium, planted
 from tests.lab.browsing import alone, changed, clear, plant, value, write
-from tests.lab.common import Lab
-from tests.lab.host import LabHost, boot
+from tests.lab.host import LabHost
 from tests.unit.test_browser_rules import ROWS, as_bytes
 
 pytestmark = pytest.mark.timeout(900)
@@ -23,39 +22,22 @@ PATH = f"{CHROMIUM}/{FILE}"
 MODEL = "OptGuideOnDeviceModel/2025.6.30.1229/weights.bin"
 
 
-@pytest.fixture(scope="module")
-def bare(deploy_lab: Lab) -> Iterator[LabHost]:
-    """A host without a GPU, without llama.cpp, and at first without a browser. Root's umask is as strict as may be."""
-    host = boot("browser", lab=deploy_lab)
-    strict = host.root / "etc/sudoers.d/strict"
-    strict.write_text("Defaults umask=0077, umask_override\n")
-    strict.chmod(0o440)
-    yield host
-    host.destroy()
-
-
-@pytest.fixture(scope="module")
-def installed(bare: LabHost) -> LabHost:
-    chromium.install(bare, "guest")
-    return bare
-
-
 @pytest.fixture
-def host(installed: LabHost) -> Iterator[LabHost]:
+def host(with_chromium: LabHost) -> Iterator[LabHost]:
     """With Chromium, and with no policy of anybody's before and after."""
-    clear(installed)
-    yield installed
-    clear(installed)
+    clear(with_chromium)
+    yield with_chromium
+    clear(with_chromium)
 
 
-def test_a_host_without_a_browser_is_not_changed(bare: LabHost, tmp_path: Path) -> None:
-    before = sorted(path.name for path in (bare.root / "etc").iterdir())
-    run = alone(bare, tmp_path, "-y", "--json")
+def test_a_host_without_a_browser_is_not_changed(unbrowsed: LabHost, tmp_path: Path) -> None:
+    before = sorted(path.name for path in (unbrowsed.root / "etc").iterdir())
+    run = alone(unbrowsed, tmp_path, "-y", "--json")
     assert run.code == 0, run.text
     assert changed(run) == []
     assert run.last_words == ["paddock: browser: no browser is installed"]
-    assert sorted(path.name for path in (bare.root / "etc").iterdir()) == before
-    assert not (bare.root / "home/dev/.local").exists()
+    assert sorted(path.name for path in (unbrowsed.root / "etc").iterdir()) == before
+    assert not (unbrowsed.root / "home/dev/.local").exists()
 
 
 def test_chromium_shows_the_policy_as_mandatory(host: LabHost, tmp_path: Path) -> None:
