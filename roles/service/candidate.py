@@ -53,13 +53,15 @@ def record(wishes: Wishes, unit: Unit, observation: Observation) -> dict[str, An
 
 
 def job(record: dict[str, Any], program: str) -> Job:
-    """The switch as a job: it outlives this connection, and the next run joins it. Its time holds the slowest disk,
-    twice, as the last good may have to come back."""
-    return Job(
-        name="switch",
-        title="llama-server",
-        text='printf \'%s\' "$2" | "$1" switch',
-        args=(program, json.dumps(record)),
-        seconds=2 * (6 * int(record["seconds"]) + ANSWER_SECONDS),
-        memory=SWITCH_MEMORY,
-    )
+    """The switch as a job: it outlives this connection, and the next run joins it."""
+    return _switch('printf \'%s\' "$2" | "$1" switch', (program, json.dumps(record)), int(record["seconds"]))
+
+
+def rollback(record: dict[str, Any], program: str, reason: str) -> Job:
+    """Back to the service before the present one, which is that of `record`, proved; for `reason`, which is told."""
+    return _switch('"$1" rollback "$2"', (program, reason), int(record["seconds"]))
+
+
+def _switch(text: str, args: tuple[str, ...], seconds: int) -> Job:
+    """Its time holds the slowest disk, twice, as another service may have to come back."""
+    return Job("switch", "llama-server", text, args, 2 * (6 * seconds + ANSWER_SECONDS), SWITCH_MEMORY)

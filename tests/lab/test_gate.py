@@ -166,8 +166,18 @@ def test_a_controller_and_its_connection_may_die_in_the_middle_of_a_switch(
     assert kept(life, "proved.json") == served, "the rerun found nothing to switch"
 
 
-def test_a_reboot_waits_for_the_device_and_serves_on_it(life: LabHost) -> None:
+def test_a_reboot_waits_for_a_device_that_comes_late_and_serves_on_it(life: LabHost) -> None:
+    late = life.root / f"etc/systemd/user/{RPC}.service.d/late.conf"
+    late.parent.mkdir()
+    late.write_text("[Service]\nExecStartPre=/bin/sleep 6\n")
     life.reboot()
     complete(life)
+    late.unlink()
+    late.parent.rmdir()
+    begun, started = (int(show(life, f"{name}TimestampMonotonic")) for name in ("InactiveExit", "ExecMainStart"))
+    assert started - begun > 3_000_000, "microseconds between the start of the wait and that of the server"
+    assert show(life, "NRestarts") == "0"
     assert as_dev(life, f"{SWITCH} check") == ""
+    log = life.sh(f"journalctl --boot _SYSTEMD_USER_UNIT={UNIT}.service -o cat --no-pager").stdout
+    assert "offloaded 7/7 layers to GPU" in log
     assert as_dev(life, "systemctl --user is-active paddock-watchdog.timer") == "active"

@@ -102,7 +102,8 @@ class World:
         for module in (switch, proof, watch):
             patch.setattr(module, "Served", FakeServed)
             patch.setattr(module, "read", self.read, raising=False)
-        patch.setattr(proof, "Server", FakeServer)
+        for module in (proof, watch):
+            patch.setattr(module, "Server", FakeServer)
         for module in (proof, watch):
             patch.setattr(module, "lost", lambda pid, wanted: self.running.lost)
         self.devices: str | None = None

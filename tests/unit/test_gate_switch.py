@@ -205,10 +205,11 @@ def test_a_model_that_cannot_go_back_in_its_cache_passes_and_that_is_told(world:
     ]
 
 
-def test_a_journal_that_cannot_be_read_is_told_and_no_failure(world: World) -> None:
-    world.starts["new"] = Start(log=())
+@pytest.mark.parametrize("log", [(), ("Suppressed 4711 messages", "0.01 I srv: listening")])
+def test_a_journal_that_does_not_tell_is_told_and_no_failure(world: World, log: tuple[str, ...]) -> None:
+    world.starts["new"] = Start(log=log)
     switch(world.data, record())
-    assert "the journal cannot be read here" in kept(world, "switch.json")["notes"][0]
+    assert "the journal does not tell where the layers went" in kept(world, "switch.json")["notes"][0]
 
 
 def test_a_service_on_the_cpu_that_is_wanted_there_passes(world: World) -> None:

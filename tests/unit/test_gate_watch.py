@@ -99,6 +99,12 @@ def test_a_lost_device_that_is_there_again_is_mended_by_a_start_which_is_proved(
     assert watch(world.data, act=True) == ""
 
 
+def test_one_that_sleeps_has_given_its_device_back_and_lost_nothing(world: World) -> None:
+    world.starts["new"] = Start(lost="it has no connection", answers={"/props": (200, {"is_sleeping": True})})
+    assert watch(world.data, act=True) == ""
+    assert world.did == []
+
+
 def test_to_look_alone_starts_nothing(world: World) -> None:
     lose(world)
     assert watch(world.data, act=False).startswith("llama-server has lost its device")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from roles.overview.preflight import needs_root, preflight, verdict
+from roles.overview.status import row
 from roles.overview.summary import summary
 from tests.unit import hosts, seed
 from tests.unit.deciding import Decide, judged, left_out, refusal, resting
@@ -232,6 +233,25 @@ def test_the_last_line_does_not_claim_what_does_not_run(state: str, told: str) -
 def test_the_last_line_does_not_call_an_endless_cap_a_number() -> None:
     properties = {**hosts.converged_answers()["service"]["properties"], "MemoryMax": "infinity"}
     assert "capped at 0 MiB" not in summary(hosts.wishes(), hosts.converged(service={"properties": properties}))
+
+
+def test_the_last_line_and_the_status_tell_what_the_watchdog_found_of_this_service() -> None:
+    wanted, stamp = hosts.wishes(), hosts.converged_answers()["service"]["proved"]
+    found = {"watchdog": {"stamp": stamp, "said": "llama-server has lost its device"}}
+    seen = hosts.converged(service=found)
+    assert summary(wanted, seen).endswith("; the watchdog: llama-server has lost its device")
+    assert "the watchdog: llama-server has lost its device" in row(wanted, seen)[0].splitlines()
+    old = hosts.converged(service={"watchdog": {"stamp": "0" * 16, "said": "of another service"}})
+    assert "watchdog" not in summary(wanted, old) + row(wanted, old)[0]
+
+
+def test_the_status_tells_why_the_last_switch_did_not_pass() -> None:
+    switch = {
+        "stamp": "0" * 16,
+        "why": "llama-server answers on the CPU; the former service answers",
+    }
+    told = row(hosts.wishes(), hosts.converged(service={"switch": switch}))[0].splitlines()
+    assert f"the last switch: {switch['why']}" in told
 
 
 def test_a_part_of_the_host_that_cannot_be_looked_at_is_said_and_the_rest_stands() -> None:

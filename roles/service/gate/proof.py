@@ -132,12 +132,12 @@ def on_device(record: dict[str, Any], log: list[str], pid: str) -> list[str]:
     if not record["devices"]:
         return []
     notes = []
-    if log:
+    if any("model buffer size" in line for line in log):
         problem = misplaced(record, log)
         if problem:
             raise Trouble(problem)
-    else:
-        notes.append("the journal cannot be read here, so where the layers went was not proved by it")
+    else:  # this user may not read it, or it was told too much at a time
+        notes.append("the journal does not tell where the layers went, so that was not proved by it")
     problem = lost(pid, record["devices"])
     if problem:
         raise Trouble("llama-server has not got its device: " + problem + explained(log))

@@ -9,7 +9,7 @@ from typing import Any
 from roles.probe_tools import read
 from roles.service.gate.causes import cause, explained
 from roles.service.gate.devices import is_cuda, lost, missing, slept, suspend_fix, unfit_driver
-from roles.service.gate.host import Served, Trouble, alone, load, save, say
+from roles.service.gate.host import Served, Server, Trouble, alone, load, save, say
 from roles.service.gate.switch import DEATHS, brought_up, cut_off, switch
 
 STARTS, WITHIN = 3, 3600.0  # no more starts than that in so many seconds
@@ -29,11 +29,19 @@ def problem(served: Served, known: dict[str, Any]) -> tuple[str, bool]:
     if "PADDOCK_STAMP=" + record["stamp"] not in (read("/proc/" + pid + "/environ") or "").split("\0"):
         return "what runs is another process than the one that was proved", False
     gone = lost(pid, record["devices"])
+    if gone and asleep(record):
+        return "", False
     if gone:
         return "llama-server has lost its device: " + gone, True
     if record["devices"] and known.get("pid") != pid and on_cpu(served, pid):
         return "llama-server runs on the CPU since its last start", True
     return "", False
+
+
+def asleep(record: dict[str, Any]) -> bool:
+    """Whether it has given its model back, as nobody asks (--sleep-idle-seconds). This question does not wake it."""
+    _, props = Server(record).ask("/props")
+    return isinstance(props, dict) and bool(props.get("is_sleeping"))
 
 
 def on_cpu(served: Served, pid: str) -> bool:
