@@ -38,6 +38,8 @@ ON_THE_MACHINE = (
     "server.py",
     "gate.py",
     "planned.py",
+    "tight.py",
+    "ballast.py",
     "results.py",
 )
 

@@ -144,4 +144,6 @@ step 120 serve /dev/null python3 -m tests.gpu.gate
 result
 step 240 plan /dev/null python3 -m tests.gpu.planned
 result
+step 120 tight /dev/null python3 -m tests.gpu.tight
+result
 echo "all of it in $(($(date +%s) - started)) s; figures: $out/result.json"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from roles.memory.plan import Split
 from roles.service import command
 from roles.service.unit import url
 from roles.settings import Service
@@ -51,7 +52,7 @@ class Served:
     def held(self) -> tuple[int, str]:
         """MiB of the device that it holds now, and by whose word."""
         if self.device:
-            return resident(self.device) - self.before, STAND_IN
+            return memory(self.device) - self.before, STAND_IN
         told = [row[1] for row in smi("--query-compute-apps=pid,used_memory") if row[0] == str(self.pid)]
         if told and all(used.isdigit() for used in told):
             return sum(map(int, told)), PROCESSES
@@ -68,7 +69,8 @@ def folder() -> Path:
 def words(wanted: Service) -> list[str]:
     """llama-server's arguments, by the service role and in the release's own spelling."""
     knows = (folder() / "flags.txt").read_text("utf-8").split()
-    return command.arguments(wanted, str(MODEL), wishes().settings.llama_cpp.rpc_servers, True, knows=knows)
+    split = Split(gpu_layers=int(wanted.gpu_layers), n_cpu_moe=int(wanted.n_cpu_moe))
+    return command.arguments(wanted, str(MODEL), wishes().settings.llama_cpp.rpc_servers, True, "", knows, split)
 
 
 def ask(wanted: Service, path: str, body: Any = None, seconds: float = 120) -> Any:
@@ -91,19 +93,17 @@ def card() -> int:
     return sum(int(row[0]) for row in smi("--query-gpu=memory.used") if row[0].isdigit())
 
 
-def resident(pid: int) -> int:
-    """MiB of memory that a process has."""
+def memory(pid: int, kind: str = "VmRSS") -> int:
+    """MiB of memory that a process has, by the kernel."""
     status = Path(f"/proc/{pid}/status").read_text("utf-8")
-    return int((re.search(r"^VmRSS:\s+(\d+)", status, re.M) or ["", "0"])[1]) >> 10
+    return int((re.search(rf"^{kind}:\s+(\d+)", status, re.M) or ["", "0"])[1]) >> 10
 
 
 @contextlib.contextmanager
-def running(program: str, arguments: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A program of the release, ended at the end."""
+def running(argv: list[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A program, ended at the end."""
     with log.open("ab") as file:
-        process = subprocess.Popen(
-            [folder() / "bin" / program, *arguments], stdin=subprocess.DEVNULL, stdout=file, stderr=file
-        )
+        process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
     try:
         yield process
     finally:
@@ -116,25 +116,31 @@ def running(program: str, arguments: list[str], log: Path) -> Iterator[subproces
 
 
 @contextlib.contextmanager
-def device() -> Iterator[int | None]:
-    """Where no GPU is, llama.cpp's own device over RPC takes layers, cache and experts as a card does; its pid."""
+def device(space: int | None = None) -> Iterator[int | None]:
+    """Where no GPU is, llama.cpp's own device over RPC takes layers, cache and experts as a card does; its pid.
+
+    `space`: MiB of addresses that it may have, as it has no limit of its own."""
     if BACKEND != "rpc":
         yield None
         return
     host, _, port = wishes().settings.llama_cpp.rpc_servers[0].rpartition(":")
-    with running("ggml-rpc-server", ["-H", host, "-p", port], OUT / "device.log") as process:
+    # One arena: each thread would take addresses for one of its own, used or not.
+    bound = ["env", "MALLOC_ARENA_MAX=1", "prlimit", f"--as={space << 20}"] if space else ["env", "MALLOC_ARENA_MAX=1"]
+    argv = [*bound, str(folder() / "bin/ggml-rpc-server"), "-H", host, "-p", port]
+    with running(argv, OUT / "device.log") as process:
         time.sleep(0.5)
         yield process.pid
 
 
 @contextlib.contextmanager
-def served(wanted: Service, name: str) -> Iterator[Served]:
-    """A server that answers, gone at the end; its log is NAME.log in the results. Raises NotServed."""
+def served(wanted: Service, name: str, space: int | None = None) -> Iterator[Served]:
+    """A server that answers, gone at the end; its log is NAME.log in the results. Raises NotServed. `space`: MiB of
+    addresses that a stand-in may have."""
     log = OUT / f"{name}.log"
     log.unlink(missing_ok=True)
-    with device() as stand_in:
-        before = resident(stand_in) if stand_in else card()
-        with running("llama-server", words(wanted), log) as process:
+    with device(space) as stand_in:
+        before = memory(stand_in) if stand_in else card()
+        with running([str(folder() / "bin/llama-server"), *words(wanted)], log) as process:
             _wait(wanted, process, log)
             yield Served(wanted, log, process.pid, stand_in, before)
 

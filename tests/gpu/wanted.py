@@ -21,11 +21,13 @@ from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import Release, wanted_release
 from roles.machine import MACHINE
+from roles.memory.observe import MEMORY
+from roles.model.observe import MODEL
 from roles.observation import Fragment, Observation
 from roles.wishes import Wishes
 from tests.gpu.results import WORK, fail, record
 
-FRAGMENTS: tuple[Fragment[Any], ...] = (HOST, MACHINE, GPU, LLAMA_CPP)
+FRAGMENTS: tuple[Fragment[Any], ...] = (HOST, MACHINE, GPU, LLAMA_CPP, MODEL, MEMORY)
 BACKEND = os.environ.get("PADDOCK_GPU_BACKEND", "cuda")
 # A native build dies of an illegal instruction on virtual machines that advertise AMX, so the instruction set is named.
 CMAKE = ["GGML_NATIVE=OFF", "GGML_AVX2=ON", "GGML_FMA=ON", "GGML_F16C=ON", "GGML_BMI2=ON"]
@@ -61,9 +63,9 @@ def data() -> dict[str, Any]:
     return told
 
 
-def wishes() -> Wishes:
-    """The same, checked."""
-    wanted = settings.of(data())
+def wishes(**changes: Any) -> Wishes:
+    """The same, checked; with `changes` another one."""
+    wanted = settings.of({**data(), **changes})
     return Wishes(settings=wanted, commit=wanted.llama_cpp.llama_ref, model=None)
 
 
