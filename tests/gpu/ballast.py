@@ -13,13 +13,14 @@ import sys
 
 from tests.gpu.results import fail
 
+LIBRARY = "libcuda.so.1"
 SPARE = 64  # MiB: the driver may round up
 
 
 def main() -> None:
     left = int(sys.argv[1])
     try:
-        cuda = ctypes.CDLL("libcuda.so.1")
+        cuda = ctypes.CDLL(LIBRARY)
     except OSError as error:
         fail(f"the driver's library cannot be loaded: {error}")
 

@@ -20,15 +20,17 @@ from typing import Any
 from roles import remote
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.memory import decide
+from roles.memory.observe import MEMORY
 from roles.memory.plan import Plan
+from roles.memory.wanted import OVERHEAD
 from roles.settings import Service
 from tests.gpu.gate import TURN, completion
 from tests.gpu.results import OUT, WORK, fail, record
-from tests.gpu.server import MODEL, NotServed, card, device, fit_print, memory, served, total
+from tests.gpu.server import MODEL, NotServed, device, fit_print, memory, served, total
 from tests.gpu.wanted import BACKEND, release, seen, wishes
 
 AIM = 6  # the split that the device shall just have room for, of 12 layers
-MEMORY = re.compile(r"out of memory|failed to allocate|unable to allocate", re.I)
+WANT = re.compile(r"out of memory|failed to allocate|unable to allocate", re.I)
 
 
 def overhead(base: Service) -> int:
@@ -53,11 +55,9 @@ def chosen(room: int) -> Plan:
     """What the memory role plans where the model may have `room` MiB: its own program, as a host gets it."""
     changes: dict[str, Any] = {"n_cpu_moe": "auto", "vram_margin_mib": 0, "vram_reserve_mib": 0, "vram_limit_mib": room}
     if BACKEND == "cuda":  # the role takes its own figure for the runtime from the limit
-        from roles.memory.wanted import OVERHEAD
-
         changes["vram_limit_mib"] = room + OVERHEAD["cuda"]
     there = seen((WORK / "probe.json").read_text("utf-8"))
-    there = there.replace(LLAMA_CPP, releases={release().key: release().stamp})
+    there = there.replace(LLAMA_CPP, releases={release().key: release().stamp}).replace(MEMORY, plans={})
     decision = decide.planned(wishes(**changes), (), None, there)
     if decision.refusal:
         fail(decision.refusal)
@@ -121,8 +121,8 @@ def main() -> None:
         fail(f"what fits could not be tried: {error!r}")
     last = min(failures, default=0)
     why = failures.get(last)
-    record("tight", room_mib=room, overhead_mib=beside, n_cpu_moe=found, fails_at=last, why=why, card_mib=card())
-    if not why or not MEMORY.search(why):
+    record("tight", room_mib=room, overhead_mib=beside, n_cpu_moe=found, fails_at=last, why=why)
+    if not why or not WANT.search(why):
         fail(f"with n_cpu_moe={last} and {room} MiB for the model there is no want of memory: {why or 'it loads'}")
     print(f"n_cpu_moe={found} for {room} MiB (and {beside} of the runtime) loads; n_cpu_moe={last} fails: {why}")
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tests.gpu import gate, planned, results, server, wanted
+from tests.gpu import ballast, gate, planned, results, server, tight, wanted
 from tests.unit import hosts
 
 HERE = Path(__file__).parents[1] / "gpu"
@@ -238,3 +238,25 @@ def test_a_run_that_cannot_be_is_one_sentence_and_leaves_nothing(
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
     assert list(tmp_path.glob("gpu.*")) == []
+
+
+@pytest.mark.parametrize(
+    ("complaint", "memory"),
+    [
+        ("ggml_backend_cuda_buffer_type_alloc_buffer: cudaMalloc failed: out of memory", True),
+        ("E alloc_tensor_range: failed to allocate CUDA0 buffer of size 402653184", True),
+        ("E ggml_gallocr_reserve_n_impl: failed to allocate RPC0[127.0.0.1:1] buffer of size 1", True),
+        ("error loading model: unable to allocate CUDA0 buffer", True),
+        ("CUDA error: an illegal memory access was encountered", False),
+        ("error: invalid argument: --nonsense", False),
+    ],
+)
+def test_a_want_of_memory_is_told_from_other_failures(complaint: str, memory: bool) -> None:
+    assert bool(tight.WANT.search(complaint)) == memory
+
+
+def test_a_card_that_cannot_be_filled_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["ballast", "100"])
+    monkeypatch.setattr(ballast, "LIBRARY", "libcuda.so.none")
+    with pytest.raises(SystemExit, match="paddock: the driver's library cannot be loaded: libcuda.so.none"):
+        ballast.main()
