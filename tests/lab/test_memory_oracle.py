@@ -6,14 +6,15 @@ On one deployed host, with servers of RPC in the place of cards: weights and cac
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from roles.memory.bound import least
 from roles.memory.plan import Plan
 from roles.memory.words import split_words, words
+from roles.service.gate.causes import explained
 from tests.lab.deploying import Run
 from tests.lab.host import LabHost
 from tests.lab.oracle import PLACE, Bench, Model, all_models
@@ -106,6 +107,13 @@ def limits_of(tried: list[dict[str, list[int]]], count: int, chance: random.Rand
     return [chance.randint(least - span, most + span) for _ in range(count)]
 
 
+def below(model: Model, shape: dict[str, Any], tried: list[dict[str, list[int]]]) -> None:
+    """What refuses a hopeless wish by the header alone is never more than llama.cpp tells."""
+    for number, one in [*enumerate(tried), ("auto", tried[-1])]:
+        service = model.wishes(**keys(**shape), n_cpu_moe=number).settings.service
+        assert 0 < least(model.anatomy, service) <= sum(one["RPC0"][:2]) + 1, (model.path.name, shape, number)
+
+
 def found(oracle: Bench, model: Model, shape: dict[str, Any], limits: list[int]) -> list[int | None]:
     """What the planner chooses for each limit; None where it refuses."""
     plans = oracle.plans(model, [keys(**shape, vram_limit_mib=limit) for limit in limits])
@@ -130,6 +138,7 @@ def test_auto_is_what_trying_every_split_finds(oracle: Bench, library: dict[str,
             }
             tried = every_split(oracle, library[name], layers, shape)
             limits = limits_of(tried, count, chance)
+            below(library[name], shape, tried)
             chosen = found(oracle, library[name], shape, limits)
             assert chosen == [smallest(tried, limit) for limit in limits], (name, shape, limits)
 
@@ -147,6 +156,7 @@ def test_the_big_twin_takes_what_was_measured_and_is_split_as_trying_finds(
         else:
             shares = [[share.model, share.context, share.compute] for share in (*plan.devices, plan.host)]
             assert shares == [device, host]
+    below(library["big"], shape, tried)
     limits = limits_of(tried, 3, random.Random(2026))
     assert found(oracle, library["big"], shape, limits) == [smallest(tried, limit) for limit in limits]
 
@@ -168,4 +178,7 @@ def test_on_a_device_with_so_much_memory_a_plan_that_fits_loads_and_one_that_doe
     loads, fails = oracle.ask(True, options, limit + PROGRAM_MIB)
     assert loads["answers"], loads["log"]
     assert not fails["answers"]
-    assert re.search(r"failed to allocate RPC0\S* buffer of size 402653184", fails["log"]), fails["log"]
+    told = explained(fails["log"].splitlines())
+    assert told.startswith(
+        ": RPC0 is out of memory: a buffer of 402653184 bytes was asked for; raise n_cpu_moe, lower "
+    )
