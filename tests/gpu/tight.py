@@ -21,8 +21,8 @@ from roles import remote
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.memory import decide
 from roles.memory.observe import MEMORY
+from roles.memory.overhead import overhead
 from roles.memory.plan import Plan
-from roles.memory.wanted import OVERHEAD
 from roles.settings import Service
 from tests.gpu.gate import TURN, completion
 from tests.gpu.results import OUT, WORK, fail, record
@@ -33,7 +33,7 @@ AIM = 6  # the split that the device shall just have room for, of 12 layers
 WANT = re.compile(r"out of memory|failed to allocate|unable to allocate", re.I)
 
 
-def overhead(base: Service) -> int:
+def runtime(base: Service) -> int:
     """MiB that the runtime takes beside the plan: of a card by the step before, of a stand-in in addresses."""
     if BACKEND == "cuda":
         found = json.loads((OUT / "result.json").read_text("utf-8"))["plan"]["beside_the_plan_mib"]
@@ -55,7 +55,7 @@ def chosen(room: int) -> Plan:
     """What the memory role plans where the model may have `room` MiB: its own program, as a host gets it."""
     changes: dict[str, Any] = {"n_cpu_moe": "auto", "vram_margin_mib": 0, "vram_reserve_mib": 0, "vram_limit_mib": room}
     if BACKEND == "cuda":  # the role takes its own figure for the runtime from the limit
-        changes["vram_limit_mib"] = room + OVERHEAD["cuda"]
+        changes["vram_limit_mib"] = room + overhead("cuda", release().key, (), ())
     there = seen((WORK / "probe.json").read_text("utf-8"))
     there = there.replace(LLAMA_CPP, releases={release().key: release().stamp}).replace(MEMORY, plans={})
     decision = decide.planned(wishes(**changes), (), None, there)
@@ -103,7 +103,7 @@ def loads(wanted: Service, left: int) -> str | None:
 def main() -> None:
     base = wishes().settings.service
     try:
-        beside = overhead(base)
+        beside = runtime(base)
         wanted = sum(planned_for(base.model_copy(update={"n_cpu_moe": AIM})))
         room = round(wanted) + 8  # within a layer of it
         plan = chosen(room)
