@@ -1,6 +1,8 @@
 """The memory role: what the model takes of each device and of the RAM, planned by llama.cpp before a weight is there.
 
 `pyinfra -y INVENTORY roles.memory.replan` asks it anew on all hosts; the next deploy serves by that plan.
+`pyinfra -y INVENTORY roles.memory.explore` tells what the model would be like on other cards, `roles.memory.fleet`
+which hosts of the inventory it fits.
 """
 
 from __future__ import annotations
@@ -21,3 +23,17 @@ def replan() -> None:
     overview.checked(name="Check the host", wishes=wishes)
     operations.replanned(name="Plan the memory anew", wishes=wishes)
     overview.ended(name="Remember and sum up", wishes=wishes)
+
+
+def explore() -> None:
+    """A table for one host: its model on cards of other sizes."""
+    from roles.overview.explore import explore as own
+
+    own()
+
+
+def fleet() -> None:
+    """A row for one host; the table is printed when pyinfra ends."""
+    from roles.overview.fleet import fleet as own
+
+    own()

@@ -28,9 +28,13 @@ def least(anatomy: Anatomy, service: Service) -> int:
         return 0
     split = len(anatomy.expert_bytes) if service.n_cpu_moe == "auto" else service.n_cpu_moe
     weights = anatomy.dense_bytes + sum(anatomy.expert_bytes[split:])
+    return (weights + service.context * cache_row(anatomy, service)) >> 20
+
+
+def cache_row(anatomy: Anatomy, service: Service) -> int:
+    """Bytes of cache for one token."""
     kinds = (service.cache_type_k, service.cache_type_v)
-    k, v = (row // 32 * PACKED[kind] for row, kind in zip(anatomy.cache_row, kinds, strict=True))
-    return (weights + service.context * (k + v)) >> 20
+    return sum(row // 32 * PACKED[kind] for row, kind in zip(anatomy.cache_row, kinds, strict=True))
 
 
 def hopeless(wishes: Wishes, observation: Observation) -> str | None:

@@ -17,6 +17,7 @@ from roles.llama_cpp.release import Release, wanted_release
 from roles.memory import bound, report, wanted
 from roles.memory.fitting_program import ALL_LAYERS, REMEDY
 from roles.memory.observe import FOLDER, MEMORY
+from roles.memory.overhead import DEFAULT
 from roles.memory.plan import Plan, Share
 from roles.memory.words import OWN_SPREAD, uncounted, words
 from roles.model.decide import holds, unfit_path
@@ -29,7 +30,8 @@ from roles.wishes import Wishes
 
 SECONDS = 1800  # a question takes about one, and one that hangs ends all of it
 HERE = Path(__file__).parent
-PROGRAM = programs.joined(*(HERE / f"{name}_program.py" for name in ("fitting", "oracle", "pause", "ram", "plan")))
+PARTS = ("fitting", "oracle", "pause", "ram", "explore", "plan")
+PROGRAM = programs.joined(*(HERE / f"{name}_program.py" for name in PARTS))
 
 
 def planned(
@@ -125,6 +127,29 @@ def uncounted_refusal(settings: Settings) -> str | None:
     )
 
 
+def exploring(
+    wishes: Wishes, sizes: tuple[int, ...], headers: tuple[bytes, ...], observation: Observation
+) -> dict[str, Any]:
+    """What the program is told for a look at cards of other sizes (MiB): everything is free but the inventory's
+    context and caches. Raises CannotBuild."""
+    kind, release, pin = wanted.backend(wishes, observation), wanted_release(wishes, observation), wishes.model
+    told = pin.anatomy if pin and pin.anatomy else None
+    moe, cards = bool(wanted.anatomy(wishes, observation)[1]), wanted.cards(wishes, observation)
+    known = _job(wishes, release, kind, headers, observation)
+    return {
+        **known,
+        "n_cpu_moe": None,
+        "gpu_layers": None if moe or kind != "cpu" else ALL_LAYERS,
+        "pause": False,
+        "overhead": DEFAULT["cuda"],  # whatever stands in for it here, a card is meant
+        "reserve": max((card["reserve"] for card in cards), default=known["reserve"]),
+        "sizes": list(sizes),
+        "trained": (told.trained_context if told else observation[MODEL].trained_context) or 0,
+        "dense_bytes": told.dense_bytes if told else 0,
+        "expert_bytes": list(told.expert_bytes) if told else [],
+    }
+
+
 def _why(observation: Observation) -> str:
     return "nothing is planned yet" if not observation[MEMORY].plans else "another release, model, card or setting"
 
@@ -168,6 +193,7 @@ def _job(
         "pause": kind == "cuda" and report.full_of_ours(wanted.nvidia(observation)),
         "holders": report.holders(wanted.nvidia(observation)),
         "check": settings.memory.memory_check,
+        "sizes": [],
     }
 
 

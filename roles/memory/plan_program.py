@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Any
 
+from roles.memory.explore_program import on_cards
 from roles.memory.fitting_program import (
     REMEDY,
     budgets,
@@ -212,6 +213,9 @@ def main() -> None:
         with model_or_twin(folder, job) as model, own_servers(job), paused(job):
             oracle = Oracle(job, model)
             job["knows_n_cpu_ffn"] = "--n-cpu-ffn" in oracle.knows
+            if job["sizes"]:
+                print(json.dumps(on_cards(job, oracle)))
+                return
             if "--fit-print" in oracle.knows:
                 plan = Planner(job, oracle).plan()
             elif job["backend"] == "cpu":

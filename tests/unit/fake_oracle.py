@@ -128,6 +128,7 @@ class Fake:
             "pause": False,
             "holders": " (chrome 900)",
             "check": "refuse",
+            "sizes": [],
             **self.job,
             **changes,
         }
