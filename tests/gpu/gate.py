@@ -21,30 +21,33 @@ from roles.benchmark.passage import packed
 from roles.benchmark.passes_program import needed
 from roles.remote import Script
 from roles.service.command import UNIT
+from roles.service.gate import devices, proof
+from roles.service.gate.host import Server, Trouble
 from roles.service.unit import url
 from tests.gpu.results import WORK, fail, record
-from tests.gpu.server import KINDS, MODEL, NotServed, Served, buffers, device, fit_print, served, total
+from tests.gpu.server import DEVICE, KINDS, MODEL, NotServed, Served, buffers, device, fit_print, folder, served, total
 from tests.gpu.wanted import wishes
 
 TOKENS = 24
 TURN = list(range(20, 220))  # token ids: a prompt that no tokenizer changes
-MOST_BESIDE = 2048  # MiB that the runtime may take beside the plan: its context and its pools
+SERVED_LAYERS = 12  # of the model that comes along; llama.cpp counts its output as one more
 
 
-def gate(server: Served, planned: list[float]) -> dict[str, Any]:
-    """What the server shows. Ends with a sentence where it is not what was asked for."""
-    commit, build = wishes().commit[:9], server.ask("/props")["build_info"]
-    if commit not in build:
-        fail(f"/props tells build {build}, and {commit} was built")
-    log = server.log.read_text("utf-8", "replace")
-    layers = re.search(r"offloaded (\d+)/(\d+) layers to GPU", log)
-    if layers is None or layers[1] != layers[2]:
-        fail(f"not all layers are on the device: {layers[0] if layers else 'the log tells of none'}")
-    logged = total(buffers(log), on_device=True)
-    if 0 in logged:
-        fail(f"the log tells of no model, KV and compute buffer on a device: {buffers(log)}")
-    if told := differs(planned, logged):
+def gate(server: Served, plan: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """What the server shows: to paddock-switch, as it is on every host, and what more a card can show. Ends with a
+    sentence where it is not what was asked for. `plan`: MiB by device and kind."""
+    text = server.log.read_text("utf-8", "replace")
+    service, log = as_recorded(server, plan), text.splitlines()
+    try:
+        asked = Server(service)
+        proof.right_model(service, asked)
+        notes = proof.completes(service, asked, lambda: log)
+    except Trouble as error:
+        fail(str(error))
+    told = proof.misplaced(service, log) or devices.missing(service["server"], service["devices"]) or "; ".join(notes)
+    if told:
         fail(told)
+    planned = total(plan, on_device=True)
     first, again = (completion(server, TURN, cache=False) for _ in range(2))
     if first["tokens"] != again["tokens"]:
         fail("the same prompt at temperature 0 was answered twice, and differently")
@@ -52,16 +55,36 @@ def gate(server: Served, planned: list[float]) -> dict[str, Any]:
     if turn["timings"]["cache_n"] < len(TURN):
         fail(f"the second turn took {turn['timings']['cache_n']} tokens from the cache, and {len(TURN)} were there")
     held, by = server.held()
-    if not 0.9 * (planned[0] + planned[1]) <= held <= sum(planned) + MOST_BESIDE:
+    if not 0.9 * (planned[0] + planned[1]) <= held <= sum(planned) + proof.BESIDE:
         fail(f"the device holds {held} MiB ({by}), and {sum(planned):.0f} were planned")
+    layers = re.search(r"offloaded \d+/\d+ layers to GPU", text)
     return {
-        "build": build,
+        "build": server.ask("/props")["build_info"],
         "layers": layers[0] if layers else "",
-        "buffers_mib": buffers(log),
+        "buffers_mib": buffers(text),
         "planned_mib": planned,
         "held_mib": held,
         "held_by": by,
+        "listed_with_vram": str(server.pid) in (devices.vram() or {}),
         "second_turn": {name: turn["timings"][name] for name in ("cache_n", "prompt_n")},
+    }
+
+
+def as_recorded(server: Served, plan: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """The server as paddock-switch knows a service; no unit holds it here."""
+    build = wishes().settings.llama_cpp
+    names = [name for name in plan if DEVICE.fullmatch(name)]
+    shares = [{"device": name, "model": plan[name]["model"], "context": plan[name]["KV"]} for name in names]
+    return {
+        "build": wishes().commit[:9],
+        "server": str(folder() / "bin/llama-server"),
+        "model": str(MODEL),
+        "context": server.wanted.context,
+        "url": url(server.wanted),
+        "key_file": "",
+        "text": "",
+        "devices": list(build.rpc_servers) or names,
+        "plan": {"offloaded": SERVED_LAYERS + 1, "devices": shares},
     }
 
 
@@ -138,7 +161,7 @@ def main() -> None:
         if 0 in planned:
             fail(f"llama-fit-params plans nothing for a device, but for {', '.join(plan)}")
         with served(wanted, "server") as server:
-            shown = gate(server, planned)
+            shown = gate(server, plan)
             record("gate", **shown)
             print(
                 f"gate: {shown['layers']}; build {shown['build']}; {shown['held_mib']} MiB held ({shown['held_by']}),"

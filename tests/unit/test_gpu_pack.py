@@ -13,7 +13,7 @@ from pathlib import Path
 import gguf
 import pytest
 
-from tests.gpu import models, pack, source
+from tests.gpu import gate, models, pack, source
 
 SMALL = models.Shape("small", 2, 256, 4, 2, 64, 4, 2, 256, 400)
 STEPS = ("wanted", "gate", "planned", "results")
@@ -49,6 +49,10 @@ def test_the_header_alone_knows_the_size_of_the_whole_model(tmp_path: Path) -> N
     assert models.write(whole, SMALL, with_weights=True) == told == whole.stat().st_size
     assert whole.read_bytes().startswith(header.read_bytes())
     assert header.stat().st_size < told / 10
+
+
+def test_the_gate_knows_how_many_layers_the_model_has_that_goes_along() -> None:
+    assert models.SERVED.layers == gate.SERVED_LAYERS
 
 
 def test_the_model_is_a_mixture_of_experts_that_packs_small(tmp_path: Path) -> None:
