@@ -154,7 +154,8 @@ def test_a_controller_and_its_connection_may_die_in_the_middle_of_a_switch(
     wait_until(life, f"test -e {DATA}/candidate.json", run=process)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
-    life.sh("for p in $(pgrep -u dev -x sshd; pgrep -u dev -f job_program); do kill -9 $p; done; true")
+    sessions = "loginctl list-sessions --no-legend | awk '$3 == \"dev\" { print $1 }'"
+    life.sh(f"for session in $({sessions}); do loginctl kill-session --signal=KILL $session; done")
     wait_until(life, f"test ! -e {DATA}/candidate.json", seconds=120)
     served = kept(life, "proved.json")
     assert served["stamp"] not in ("", before)
