@@ -34,7 +34,7 @@ def of_machine(resources: dict[str, Any], counts: dict[str, Any], quota: str | N
     """What the samples tell."""
     found = [flag("battery", "the machine ran on its battery")] if battery else []
     if quota:
-        found.append(flag("cpu_quota", f"the unit may use {quota} of processor time a second (CPUQuota)"))
+        found.append(flag("cpu_quota", f"the unit may use {quota} of one processor (CPUQuota)"))
     swapped, other = resources.get("peak_swap_bytes") or 0, resources.get("host_swap_bytes") or 0
     if swapped or other > 10 << 20:
         told = f"{swapped >> 20} MiB of llama-server were in swap" if swapped >> 20 else "the machine swapped"

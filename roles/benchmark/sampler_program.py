@@ -119,7 +119,9 @@ class Process:
         self.folder = "/sys/fs/cgroup" + properties.get("ControlGroup", "/none")
         limit, quota = properties.get("MemoryMax", ""), properties.get("CPUQuotaPerSecUSec", "infinity")
         self.limit = int(limit) if limit.isdigit() else None
-        self.quota = None if quota in ("infinity", "") else quota
+        # systemd tells processor seconds a second: 500ms, 1.800000s.
+        share = re.match(r"([\d.]+)(ms|s)$", quota)
+        self.quota = f"{float(share.group(1)) * (0.1 if share.group(2) == 'ms' else 100):.0f} %" if share else None
 
     def memory(self) -> dict[str, float | None]:
         """Bytes; `held` is what the kernel cannot take back."""

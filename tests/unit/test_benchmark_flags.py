@@ -32,7 +32,7 @@ def test_a_quiet_machine_has_no_flags() -> None:
     ("told", "sentence"),
     [
         ({"battery": True}, "battery: the machine ran on its battery"),
-        ({"quota": "500ms"}, "cpu_quota: the unit may use 500ms of processor time a second (CPUQuota)"),
+        ({"quota": "50 %"}, "cpu_quota: the unit may use 50 % of one processor (CPUQuota)"),
         ({"resources": {"peak_swap_bytes": 5 << 20}}, "swap: 5 MiB of llama-server were in swap"),
         (
             {"resources": {"peak_swap_bytes": 5 << 20, "host_swap_bytes": 64 << 20}},

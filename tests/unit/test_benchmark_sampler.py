@@ -125,12 +125,14 @@ def test_the_process_and_its_limits_are_the_units(tmp_path: Path, monkeypatch: p
     made = fake_systemd.install(tmp_path)
     for name, value in made.env.items():
         monkeypatch.setenv(name, value)
-    measuring.prepared(made, CPUQuotaPerSecUSec="500ms", ControlGroup="/user.slice/a")
+    measuring.prepared(made, CPUQuotaPerSecUSec="1.800000s", ControlGroup="/user.slice/a")
     process = Process("some.service")
-    assert (process.pid, process.limit, process.quota) == (os.getpid(), 64 << 30, "500ms")
+    assert (process.pid, process.limit, process.quota) == (os.getpid(), 64 << 30, "180 %")
     assert process.folder == "/sys/fs/cgroup/user.slice/a"
-    measuring.prepared(made, MemoryMax="infinity")
-    assert (Process("some.service").limit, Process("some.service").quota) == (None, None)
+    measuring.prepared(made, MemoryMax="infinity", CPUQuotaPerSecUSec="500ms")
+    assert (Process("some.service").limit, Process("some.service").quota) == (None, "50 %")
+    measuring.prepared(made)
+    assert Process("some.service").quota is None
 
 
 def test_memory_is_the_cgroups_where_it_counts_and_else_the_process_own(tmp_path: Path) -> None:
