@@ -1,6 +1,6 @@
 # The verbs of this project. `make demo` and `make test` are the two that matter; both need root on a Debian-like machine.
-.PHONY: help setup docs lint check test soak test-cuda gpu-pack test-gpu-dry bench bench-build bench-download demo
-.PHONY: demo-down update-pins
+.PHONY: help setup docs lint check test soak test-cuda gpu-pack test-gpu-dry bench bench-build bench-download
+.PHONY: bench-truth demo demo-down update-pins
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -20,6 +20,7 @@ help:
 	@echo "make bench      what a run costs on a host that is as wanted"
 	@echo "make bench-build  what a one-line update costs the compiler"
 	@echo "make bench-download  what a download costs beside curl and sha256sum"
+	@echo "make bench-truth  the benchmark's figures beside llama-bench's"
 	@echo "make test-cuda  CUDA compiled whole by the role, an hour of CPU"
 	@echo "make gpu-pack   what a machine with a GPU and without network needs for tests/gpu/run.sh"
 	@echo "make test-gpu-dry  the same here, with a stand-in for the GPU"
@@ -74,6 +75,9 @@ bench: setup
 
 bench-download: setup
 	$(BIN)/python -m benchmarks.download
+
+bench-truth: setup
+	$(BIN)/python -m benchmarks.truth
 
 bench-build: setup
 	$(BIN)/python -m benchmarks.build

@@ -80,10 +80,13 @@ class Resources(Seen):
 
     `ram`: the process's resident set, with the model's pages that are mapped; `current`, `anon`, `file`, `swap`: as the
     unit's cgroup counts them (the process's own where no memory controller does). `refaults`: pages that were read from
-    the disk again because the memory was too small; `io_stalled`: seconds in which all of the unit waited for the disk.
+    the disk again because the memory was too small; `io_stalled`: seconds in which all of the unit waited for the disk;
+    `host_swap_bytes`: what the whole machine swapped meanwhile, in and out.
 
-    `series`: at most 240 values each, beside `seconds` since the start of the run; MiB, MHz, Celsius, watts as the
-    name says. `vram_others_mib` is all of the cards that is not the server's.
+    `series`: at most 240 values each, beside `seconds` since the start of the run: vram_mib, vram_others_mib (all of
+    the cards that is not the server's), ram_mib, current_mib, anon_mib, file_mib, swap_mib, gpu_clock_mhz, cpu_mhz,
+    gpu_temperature_c, gpu_power_w, pcie_gen, pcie_width, io_pressure (per cent) and refaults; those that nothing told
+    are not there.
     """
 
     peak_vram_mib: int | None = None
@@ -96,6 +99,7 @@ class Resources(Seen):
     memory_max_bytes: int | None = None
     refaults: int | None = None
     io_stalled: float | None = None
+    host_swap_bytes: int | None = None
     samples: int = 0
     seconds: tuple[float, ...] = ()
     series: dict[str, tuple[float | None, ...]] = Field(default_factory=dict)

@@ -94,7 +94,7 @@ def add_flags(part: Part, measured: Measure) -> None:
 
 def passes(job: dict[str, Any], part: Part, measured: Measure, watch: Watch) -> Iterator[None]:
     """Every depth once, then once more; it comes back after each pass."""
-    begin, state, budget = time.monotonic(), part.state, job["seconds"]
+    state, budget = part.state, job["seconds"]
     tokens = state["tokens"] = few_enough(job, measured)
     todo = [(turn, depth) for turn in range(job["repetitions"]) for depth in job["depths"]]
     todo = [(turn, depth) for turn, depth in todo if not part.done(depth, turn)]
@@ -102,7 +102,7 @@ def passes(job: dict[str, Any], part: Part, measured: Measure, watch: Watch) -> 
         if watch.near:
             return
         needs = measured.estimate(depth, tokens)
-        left = budget - (time.monotonic() - begin) if budget else 3600 + 20 * needs
+        left = budget - watch.duration if budget else 3600 + 20 * needs
         if needs > left and (state["passes"] or depth):
             if not turn:
                 why = f"it takes about {needs / 60:.1f} minutes, too long for a smoke run"
