@@ -12,6 +12,7 @@ from roles.benchmark.watch_program import Watch
 TURN = 256  # tokens of a later turn
 SHIFT = 61  # tokens between the beginnings of two passes' prompts: none has another's beginning
 WARM_UP = (512, 8)  # tokens to read and to generate, thrown away
+KEPT = 0.9  # of a depth, from the cache: a sliding window goes on from a checkpoint a few tokens before the end
 FEWEST = 64  # tokens below which reading is no figure
 
 
@@ -85,7 +86,7 @@ class Measure:
         prompt = so_far + self.ids[at : at + TURN]
         turn = self.server.complete(prompt, 8, True, seconds)
         told["turn"] = [turn.first, turn.timings["cache_n"]]
-        if turn.timings["cache_n"] < depth:
+        if turn.timings["cache_n"] < KEPT * depth:
             self.cached = False  # it would read all of it again, each time
             why = f"at {depth}: the next turn found {turn.timings['cache_n']} of {len(so_far)} tokens in the cache"
             self.flags.append({"flag": "no_prompt_cache", "why": why})
@@ -95,7 +96,7 @@ class Measure:
             self.watch.phase("pp_at", depth)
             more = prompt + turn.reply + self.ids[at + TURN : at + TURN + batch]
             read = self.server.complete(more, 1, True, seconds)
-            if read.timings["cache_n"] >= depth and read.timings["prompt_n"] >= batch:
+            if read.timings["cache_n"] >= KEPT * depth and read.timings["prompt_n"] >= batch:
                 told["pp_at"] = [read.pp, read.pp_wall, read.timings["prompt_n"], read.timings["cache_n"]]
         return told
 

@@ -128,6 +128,7 @@ def test_a_real_model_with_a_sliding_window_is_measured_at_a_deploy_and_in_full(
     for result in (first, second):
         assert [row.n_depth for row in result.rows] == [0, 256, 1024]
         assert [bool(row.turn and row.pp_at) for row in result.rows] == [False, True, True]
+        assert "no_prompt_cache" not in [flag.flag for flag in result.flags]
         assert result.model_type.startswith("gemma3")
         assert result.resources.peak_ram_bytes > 100e6
     again = right(deploy(deploy_lab, inventory, "-y"))
