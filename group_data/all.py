@@ -83,6 +83,8 @@ browser_delete_models = False  # delete local models on disk, where the policy h
 benchmark_depths = "auto"  # tokens of context per figure; auto: 0, 2048 (smoke), 0, 32k, 100k, 118k (full); [] is none
 benchmark_tokens = 128  # tokens generated per figure
 benchmark_repetitions = 3  # samples of each figure; smoke takes what fits into two minutes
+benchmark_ab = False  # after a change: measure what was served before and what is now in alternation
+benchmark_on_regression = "warn"  # what becomes of a release that is slower: it is told, or the former one comes back
 benchmark_llama_bench = False  # in a full run llama-bench too; the service stops for it
 
 only = []  # run these roles alone, as in --data only=service,benchmark

@@ -12,6 +12,7 @@ from roles.benchmark.record import Result
 from roles.benchmark.table import depth_name
 
 MOST = 5  # runs of a baseline; older ones are of another season
+BUILD = {"llama_ref", "llama_cmake_args"}  # settings that are another release, which is told already
 SHORT = 12  # characters of a digest that people see
 
 What = Literal["machine", "kernel", "driver", "release", "model", "settings", "measuring"]
@@ -63,7 +64,7 @@ def _inputs(before: Result, now: Result) -> Iterator[tuple[What, str, Any, Any]]
         yield what, name, getattr(before, field), getattr(now, field)  # type: ignore[misc]
     yield "machine", "GPU", _cards(before), _cards(now)
     yield "model", "model", _model(before), _model(now)
-    for key in sorted({*before.settings, *now.settings}):
+    for key in sorted({*before.settings, *now.settings} - BUILD):
         yield "settings", key, before.settings.get(key), now.settings.get(key)
     if before.settings == now.settings:  # what Paddock chose by itself
         for name in ("n_gpu_layers", "n_cpu_moe", "n_threads"):
@@ -72,17 +73,22 @@ def _inputs(before: Result, now: Result) -> Iterator[tuple[What, str, Any, Any]]
 
 
 def latest(results: Sequence[Result], rejected: frozenset[str] = frozenset()) -> Comparison | None:
-    """The newest run, with those before it that had the same inputs, against the runs of what was there before them.
-    `rejected`: stamps that were taken back, which are no baseline. Where nothing ever changed, the newest run against
-    the earlier ones. None: there is nothing to compare with."""
-    groups = grouped(results)
-    if not groups:
-        return None
-    now = groups[-1]
-    earlier = [group for group in groups[:-1] if group[-1].stamp not in rejected]
-    if earlier:
-        return compared(earlier[-1], now, groups)
-    return compared(now[:-1], now[-1:], groups) if len(now) > 1 else None
+    """The newest run and those with the same inputs, against the runs of what was there before; measured in alternation
+    they lie among each other. `rejected`: stamps that were taken back, which are no baseline. Where nothing ever
+    changed, the newest run against the earlier ones. None: there is nothing to compare with."""
+    now, before = list(results[-1:]), list[Result]()
+    for result in reversed(results[:-1]):
+        if not differences(result, now[0]):
+            now.append(result)
+        elif result.stamp in rejected:
+            continue
+        elif before and differences(result, before[0]):
+            break
+        else:
+            before.append(result)
+    if before:
+        return compared(before[::-1], now[::-1], grouped(results))
+    return compared(now[:0:-1], now[:1], grouped(results)) if len(now) > 1 else None
 
 
 def compared(before: Sequence[Result], now: Sequence[Result], groups: Sequence[Sequence[Result]] = ()) -> Comparison:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from roles import job
 from roles.benchmark import runner
@@ -12,6 +13,7 @@ from roles.benchmark.told import about, configuration
 from roles.gpu.classify import classify
 from roles.gpu.observe import GPU
 from roles.host import HOST
+from roles.job import Job
 from roles.llama_cpp.cuda import CannotBuild
 from roles.machine import MACHINE
 from roles.observation import Observation
@@ -19,7 +21,7 @@ from roles.operation import Decision, Step
 from roles.remote import Script
 from roles.service.command import UNIT
 from roles.service.observe import SERVICE
-from roles.service.reasons import options, stopped_by_hand
+from roles.service.reasons import options, stopped_by_hand, taken_back
 from roles.service.unit import Unit, key_file, url, wanted_unit
 from roles.settings import Settings
 from roles.wishes import Wishes
@@ -74,6 +76,8 @@ def _measurable(wishes: Wishes, observation: Observation) -> Unit | Decision:
         return Decision(observation, refusal=str(error))
     if not wishes.settings.benchmark.benchmark_depths or stopped_by_hand(service):
         return Decision(observation)
+    if taken_back(unit, service, wishes.settings.benchmark):
+        return Decision(observation)
     if not service.active or service.running_stamp != unit.stamp:
         return Decision(observation, refusal=NOT_WHAT_IS_WANTED)
     return unit
@@ -83,20 +87,7 @@ def _measure(
     wishes: Wishes, unit: Unit, planned: Result, why: str, report: Report, observation: Observation
 ) -> Decision:
     settings, host = wishes.settings, observation[HOST]
-    wire = {
-        "unit": UNIT,
-        "url": url(settings.service),
-        "history": HISTORY,
-        "key_file": key_file(settings.service, host),
-        "kind": planned.kind,
-        "depths": planned.depths,
-        "tokens": planned.tokens,
-        "repetitions": planned.repetitions,
-        "seconds": runner.SMOKE_SECONDS if planned.kind == "smoke" else 0,
-        "about": about(wishes, unit, observation),
-        "bench": [],
-        "bench_seconds": 0,
-    }
+    wire = _wire(wishes, planned.kind, about(wishes, unit, observation), observation)
     bench = settings.benchmark.benchmark_llama_bench and planned.kind == "full"
     if bench:
         folder = f"{host.data_dir}/releases/{unit.release}"
@@ -112,6 +103,30 @@ def _measure(
             Step("read the figures", Script(READ, (HISTORY,)), report=report),
         ),
     )
+
+
+def alternately(wishes: Wishes, told: dict[str, Any], observation: Observation) -> Job:
+    """As a smoke run, of whichever service runs by then; `told` is what is known of it."""
+    return runner.job(_wire(wishes, "ab", told, observation), 0)
+
+
+def _wire(wishes: Wishes, kind: Kind, told: dict[str, Any], observation: Observation) -> dict[str, Any]:
+    """What the runner is told."""
+    settings = wishes.settings
+    return {
+        "unit": UNIT,
+        "url": url(settings.service),
+        "history": HISTORY,
+        "key_file": key_file(settings.service, observation[HOST]),
+        "kind": kind,
+        "depths": depths(settings, "full" if kind == "full" else "smoke"),
+        "tokens": settings.benchmark.benchmark_tokens,
+        "repetitions": settings.benchmark.benchmark_repetitions,
+        "seconds": 0 if kind == "full" else runner.SMOKE_SECONDS,
+        "about": told,
+        "bench": [],
+        "bench_seconds": 0,
+    }
 
 
 def _in_words(depths: Sequence[int]) -> str:

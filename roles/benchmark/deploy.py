@@ -9,4 +9,5 @@ from roles.wishes import Wishes
 @deploy("Benchmark")
 def benchmark(wishes: Wishes) -> None:
     operations.measured(name="Measure what is served", wishes=wishes)
+    operations.alternated(name="Measure old and new in turns", wishes=wishes)
     operations.judged(name="Judge the figures", wishes=wishes)

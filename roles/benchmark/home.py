@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +15,7 @@ from roles import lock, trouble
 from roles.benchmark import comparison, reports, table, words
 from roles.benchmark.comparison import Comparison
 from roles.benchmark.observe import HISTORY
+from roles.benchmark.record import Result
 from roles.benchmark.reports import NotCopied
 from roles.observation import PLAIN, Stdin
 
@@ -61,6 +63,19 @@ def arrived(host: Host, lines: list[str]) -> None:
     _measured.add(host.name)
 
 
+def known(state: State, host: Host) -> tuple[Result, ...]:
+    """The results that are here. Where this run has measured, all there are; what cannot be copied is told later."""
+    if host.name in _measured:
+        with contextlib.suppress(NotCopied, OSError):
+            bring(state, host)
+    return reports.past(place(state), host.name).results
+
+
+def measured(host: Host) -> bool:
+    """Whether this run has."""
+    return host.name in _measured
+
+
 def news(state: State, host: Host) -> Comparison | None:
     """Where this run has measured: fetch the figures, say how they compare, and draw the page when it ends. None where
     there is nothing to compare them with. What fails here is told, and stops nothing."""
@@ -73,7 +88,8 @@ def news(state: State, host: Host) -> Comparison | None:
         trouble.left_out(host, f"the history of benchmarks was not copied: {error}")
         return None
     draw(folder)
-    found = comparison.latest(reports.results(folder, host.name))
+    past = reports.past(folder, host.name)
+    found = comparison.latest(past.results, past.rejected)
     if found:
         trouble.remark(host, words.verdict(found))
     return found

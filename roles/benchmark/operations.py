@@ -8,7 +8,9 @@ from functools import partial
 from pyinfra.api import operation
 from pyinfra.api.command import PyinfraCommand
 
-from roles.benchmark import decide, home
+from roles import trouble
+from roles.benchmark import decide, home, trial
+from roles.benchmark.observe import BENCHMARK
 from roles.observation import Observation, context
 from roles.operation import Decision, converge
 from roles.wishes import Wishes
@@ -22,15 +24,26 @@ def measured(wishes: Wishes) -> Generator[PyinfraCommand]:
 
 
 @operation()
-def judged(wishes: Wishes) -> Generator[PyinfraCommand]:
-    """New figures are copied to the controller and compared with those of what was there before."""
+def alternated(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """Where the inventory wants it: what was measured just now is measured beside what was there before, in turns."""
     state, host = context()
 
     def decide(seen: Observation) -> Decision:
-        home.news(state, host)
-        return Decision(seen)
+        if not wishes.settings.benchmark.benchmark_ab:
+            return Decision(seen)
+        last, known = seen[BENCHMARK].last, home.known(state, host)
+        due = home.measured(host) if state.is_executing else bool(known and last and not last.run)
+        return trial.alternated(wishes, known, due, seen)
 
     yield from converge(decide)
+
+
+@operation()
+def judged(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """New figures are on the controller and compared with those of what was there before; a slower release may go."""
+    state, host = context()
+    told = partial(trouble.remark, host)
+    yield from converge(lambda seen: trial.kept(wishes, home.news(state, host), told, seen))
 
 
 @operation()

@@ -19,6 +19,7 @@ from roles.benchmark.advice import advice
 from roles.benchmark.charts import Chart
 from roles.benchmark.comparison import Comparison
 from roles.benchmark.record import Result
+from roles.benchmark.reports import Past
 from roles.benchmark.table import depth_name
 
 SHOWN = 60  # runs of a history that are drawn
@@ -77,16 +78,10 @@ class HostView:
         return ", ".join(filter(None, [cards, one.cpu_info, ram, driver, f"kernel {one.kernel}" if one.kernel else ""]))
 
 
-def render(
-    hosts: Mapping[str, Sequence[Result]], at: datetime, rejected: Mapping[str, frozenset[str]] | None = None
-) -> str:
-    """The page. `hosts`: all results of each, the oldest first; those without any are named. `rejected`: as in
-    comparison.latest, by host."""
-    measured = {name: results for name, results in sorted(hosts.items()) if results}
-    views = [
-        view(name, f"host-{number}", results, (rejected or {}).get(name, frozenset()))
-        for number, (name, results) in enumerate(measured.items(), 1)
-    ]
+def render(hosts: Mapping[str, Past], at: datetime) -> str:
+    """The page. Hosts without any results are named."""
+    measured = {name: past for name, past in sorted(hosts.items()) if past.results}
+    views = [view(name, f"host-{number}", past) for number, (name, past) in enumerate(measured.items(), 1)]
     depths = _depths([each.newest for each in views])
     return _TEMPLATES.get_template("page.html.j2").render(
         at=at.strftime("%Y-%m-%d %H:%M"),
@@ -101,9 +96,10 @@ def render(
     )
 
 
-def view(name: str, anchor: str, results: Sequence[Result], rejected: frozenset[str]) -> HostView:
+def view(name: str, anchor: str, past: Past) -> HostView:
     """One host. The anchor is ours: a name may be anything."""
-    found = comparison.latest(results, rejected)
+    results = past.results
+    found = comparison.latest(results, past.rejected)
     return HostView(
         name=name,
         anchor=anchor,

@@ -185,6 +185,19 @@ def parsed(line: str) -> Result | None:
         return None
 
 
+def taken_back(lines: Iterable[str]) -> frozenset[str]:
+    """The stamps of services that gave way to the former one: a line of its own, which is no result."""
+    found = set()
+    for line in lines:
+        try:
+            entry = json.loads(line) if '"taken back"' in line else None
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and entry.get("kind") == "taken back":
+            found.add(str(entry.get("stamp")))
+    return frozenset(found)
+
+
 def history(lines: Iterable[str]) -> tuple[Result, ...]:
     """All results that can be read, the oldest first."""
     return tuple(result for line in lines if (result := parsed(line)))

@@ -14,9 +14,10 @@ import hashlib
 import json
 import re
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 
-from roles.benchmark.record import Result, history
+from roles.benchmark.record import Result, history, taken_back
 
 FILE = "benchmarks.jsonl"
 MOST = 256 << 20  # bytes of history that a host may send
@@ -64,12 +65,20 @@ def add(reports: Path, host: str, answer: list[str]) -> None:
     write(place / FILE, (old if begin else b"") + rest)
 
 
-def results(reports: Path, host: str) -> tuple[Result, ...]:
-    """All results of a host that can be read here, the oldest first."""
-    return _results(folder(reports, host))
+@dataclass(frozen=True)
+class Past:
+    """What is here of a host: its results, the oldest first, and the stamps of the services that were taken back."""
+
+    results: tuple[Result, ...] = ()
+    rejected: frozenset[str] = frozenset()
 
 
-def fleet(reports: Path) -> dict[str, tuple[Result, ...]]:
+def past(reports: Path, host: str) -> Past:
+    """All of a host that can be read here."""
+    return _past(folder(reports, host))
+
+
+def fleet(reports: Path) -> dict[str, Past]:
     """All hosts that there are copies of, by name."""
     found = {}
     for path in sorted(reports.glob("*/host.json")):
@@ -77,7 +86,7 @@ def fleet(reports: Path) -> dict[str, tuple[Result, ...]]:
             name = json.loads(path.read_text("utf-8"))["host"]
         except (OSError, ValueError, KeyError, TypeError):
             name = path.parent.name
-        found[str(name)] = _results(path.parent)
+        found[str(name)] = _past(path.parent)
     return found
 
 
@@ -107,10 +116,11 @@ def _parsed(answer: list[str]) -> tuple[int, bytes]:
     return begin, rest
 
 
-def _results(place: Path) -> tuple[Result, ...]:
+def _past(place: Path) -> Past:
     older = sorted(filter(_numbered, place.glob("benchmarks-*.jsonl")), key=lambda path: int(path.stem.split("-")[-1]))
     text = "\n".join(_read(path).decode("utf-8", "replace") for path in [*older, place / FILE])
-    return history(text.split("\n"))
+    lines = text.split("\n")
+    return Past(history(lines), taken_back(lines))
 
 
 def _numbered(path: Path) -> bool:

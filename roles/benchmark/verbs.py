@@ -15,12 +15,11 @@ from rich.table import Table
 from roles import remote, trouble
 from roles.benchmark import comparison, home, reports, words
 from roles.benchmark.comparison import Comparison
-from roles.benchmark.record import Result
-from roles.benchmark.reports import NotCopied
+from roles.benchmark.reports import NotCopied, Past
 from roles.benchmark.table import cell
 from roles.observation import context
 
-Show = Callable[[Console, str, tuple[Result, ...]], None]
+Show = Callable[[Console, str, Past], None]
 _asked: list[State] = []
 
 
@@ -45,21 +44,23 @@ def fetched(show: Show | None) -> None:
 def _show_all(show: Show, folder: Path, names: Sequence[str]) -> None:
     console = Console(stderr=True, highlight=False)  # standard output is pyinfra's --json
     for name in names:
-        results = reports.results(folder, name)
-        if results:
-            show(console, name, results)
+        past = reports.past(folder, name)
+        if past.results:
+            show(console, name, past)
         else:
             console.print(escape(words.tidy(f"{name}: nothing measured yet")))
 
 
-def history(console: Console, host: str, results: tuple[Result, ...]) -> None:
+def history(console: Console, host: str, past: Past) -> None:
     """A line per run: what changed before it stands first."""
+    results = past.results
     table = Table(title=_plain(f"{host}: {len(results)} runs"), title_justify="left", show_lines=True)
     for column in ("Run", "What changed", "Config", "tokens per second", "Doubtful"):
         table.add_column(column, overflow="fold")
     for before, result in zip((None, *results), results, strict=False):
         changes = comparison.differences(before, result) if before else ()
         told = ["first run"] if before is None else [str(each) for each in changes] or ["nothing"]
+        told += ["taken back later"] if result.stamp in past.rejected else []
         figures = [" ".join(cell(row)) for row in result.rows]
         flags = [flag.flag for flag in result.flags]
         cells = (f"{words.when(result)}\n{result.kind}", told, result.config, figures, flags)
@@ -67,9 +68,9 @@ def history(console: Console, host: str, results: tuple[Result, ...]) -> None:
     console.print(table)
 
 
-def compare(console: Console, host: str, results: tuple[Result, ...]) -> None:
+def compare(console: Console, host: str, past: Past) -> None:
     """The newest runs against those of what was there before: what went in, then what came out."""
-    found = comparison.latest(results)
+    found = comparison.latest(past.results, past.rejected)
     if found is None:
         console.print(_plain(f"{host}: measured once, so there is nothing to compare with"))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from roles.host import HOST
@@ -20,6 +21,7 @@ LOAD_SECONDS = 120  # to begin with; a big model on a slow disk gets more
 SLOWEST_DISK = 50_000_000  # bytes a second; where the host measures less, it waits for longer
 ANSWER_SECONDS = 900  # completions, and what else the proof asks for
 SWITCH_MEMORY = 256 << 20  # bytes; Python needs 20 MB
+TAKEN_BACK = (Path(__file__).parent / "taken_back.sh").read_text("utf-8")
 
 
 def record(wishes: Wishes, unit: Unit, observation: Observation) -> dict[str, Any]:
@@ -65,3 +67,20 @@ def rollback(record: dict[str, Any], program: str, reason: str) -> Job:
 def _switch(text: str, args: tuple[str, ...], seconds: int) -> Job:
     """Its time holds the slowest disk, twice, as another service may have to come back."""
     return Job("switch", "llama-server", text, args, 2 * (6 * seconds + ANSWER_SECONDS), SWITCH_MEMORY)
+
+
+def back(program: str, reason: str, wishes: Wishes, observation: Observation) -> Job:
+    """Go to the last good service, which makes the present one the last good: twice is there and back."""
+    return _rollback('"$1" rollback "$2"', (program, reason), wishes, observation)
+
+
+def taken_back(program: str, reason: str, notes: tuple[str, str, str], wishes: Wishes, observation: Observation) -> Job:
+    """The same for good. `notes`: all services that were taken back, as rejected.json; this one's line for the history
+    of benchmarks, and that file."""
+    return _rollback(TAKEN_BACK, (program, reason, observation[HOST].data_dir, *notes), wishes, observation)
+
+
+def _rollback(text: str, args: tuple[str, ...], wishes: Wishes, observation: Observation) -> Job:
+    size = sum(one.file.size for one in observation[MODEL].files if one.file)
+    seconds = 2 * (6 * (LOAD_SECONDS + size // SLOWEST_DISK) + ANSWER_SECONDS)
+    return Job("switch", "llama-server", text, args, seconds, SWITCH_MEMORY)

@@ -77,6 +77,11 @@ def running(wishes: Wishes, observation: Observation) -> Decision:
             left_out=f"{who} {UNIT}, and it stays so; `systemctl --user start {UNIT}` brings it back"
             " (unmask it first if it is masked)",
         )
+    if told := reasons.taken_back(unit, seen, wishes.settings.benchmark):
+        return Decision(
+            observation,
+            left_out=f"{UNIT} stays as it was before: {told}; benchmark_on_regression='warn' takes it all the same",
+        )
     why = reasons.reasons(unit, seen)
     if not why:
         by_hand = unit.autostart and reasons.disabled_by_hand(seen)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pydantic import Field
+
 from roles.observation import Fragment, Seen
 from roles.probe_tools import entries, node, read, run, user_name
 from roles.service.command import UNIT, WATCHDOG
@@ -79,6 +81,7 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
         "masked": masked,
         "properties": properties,
         "outgrew": killed,
+        "rejected": {stamp: str(why) for stamp, why in (kept("rejected.json") or {}).items()},
         "proved": (kept("proved.json") or {}).get("stamp"),
         "switch": kept("switch.json"),
         "watchdog": kept("watchdog.json"),
@@ -141,6 +144,7 @@ class Guard(Seen):
 class ServiceSeen(Seen):
     """`unit`: the text of its file; `properties`: systemd's own, as printed; `running_stamp`: the process's; `proved`:
     the stamp of the last one that was seen to answer; `last_good`: the unit that comes back where a new one fails.
+    `rejected`: by stamp, why a service was taken back although it answered.
     `outgrew`: when the kernel killed it since the last boot as it outgrew its cap, as journalctl writes it;
     `system_config`: a file of settings that every llama.cpp on this host reads."""
 
@@ -150,6 +154,7 @@ class ServiceSeen(Seen):
     running_stamp: str | None
     proved: str | None
     last_good: str | None = None
+    rejected: dict[str, str] = Field(default_factory=dict)
     outgrew: str | None = None
     switch: Switched | None = None
     watchdog: Watched | None = None

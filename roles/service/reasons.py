@@ -12,7 +12,7 @@ from roles.service.command import UNIT
 from roles.service.directives import held, pairs
 from roles.service.observe import ServiceSeen
 from roles.service.unit import Unit
-from roles.settings import Service
+from roles.settings import Benchmark, Service
 
 
 def reasons(unit: Unit, seen: ServiceSeen) -> list[str]:
@@ -41,6 +41,13 @@ def reasons(unit: Unit, seen: ServiceSeen) -> list[str]:
     if found and seen.switch and seen.switch.why and seen.switch.stamp == unit.stamp:
         found[0] += f" (the last time: {seen.switch.why})"
     return found
+
+
+def taken_back(unit: Unit, seen: ServiceSeen, benchmark: Benchmark) -> str | None:
+    """Why what is wanted was measured and is not taken again, as long as what ran before it does run."""
+    if benchmark.benchmark_on_regression != "rollback" or not seen.active or seen.running_stamp == unit.stamp:
+        return None
+    return seen.rejected.get(unit.stamp)
 
 
 def not_as_wanted_at_boot(unit: Unit, seen: ServiceSeen) -> str | None:

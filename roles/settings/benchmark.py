@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -20,4 +20,14 @@ class Benchmark(Record):
     )
     benchmark_tokens: int = key(128, "tokens generated per figure", 256, ge=2)
     benchmark_repetitions: int = key(3, "samples of each figure; smoke takes what fits into two minutes", 5, ge=1)
+    benchmark_ab: bool = key(
+        False,
+        "after a change: measure what was served before and what is now in alternation",
+        True,
+    )
+    benchmark_on_regression: Literal["warn", "rollback"] = key(
+        "warn",
+        "what becomes of a release that is slower: it is told, or the former one comes back",
+        "rollback",
+    )
     benchmark_llama_bench: bool = key(False, "in a full run llama-bench too; the service stops for it", True)

@@ -10,6 +10,7 @@ import random
 from typing import Any
 
 from roles.benchmark.record import Result
+from roles.benchmark.reports import Past
 from tests.unit import measured
 
 HOSTILE = '"><script>alert(1)</script><b>../../\u202eetc'
@@ -27,10 +28,10 @@ PLAN = {
 SEED_DEPTHS = {0: (0.0, 33.6), 32768: (875.0, 22.4), 102400: (606.0, 13.3), 120832: (490.0, 11.8)}
 
 
-def fleet() -> dict[str, tuple[Result, ...]]:
+def fleet() -> dict[str, Past]:
     """By name: a laptop that a release made slower, a desk that new settings made faster, and somebody's idea of a
     joke, measured twice with trouble."""
-    return {"ada-laptop": laptop(), "desk": desk(), HOSTILE: joke()}
+    return {"ada-laptop": Past(laptop()), "desk": Past(desk()), HOSTILE: Past(joke())}
 
 
 def laptop() -> tuple[Result, ...]:

@@ -154,7 +154,7 @@ def test_a_later_turn_is_told_in_seconds_and_judged_like_a_speed() -> None:
 
 def test_the_planted_histories_get_the_verdicts_that_were_planted() -> None:
     fleet = planted_history.fleet()
-    laptop, desk = compared(*fleet["ada-laptop"]), compared(*fleet["desk"])
+    laptop, desk = compared(*fleet["ada-laptop"].results), compared(*fleet["desk"].results)
     assert (laptop.kind, [each.what for each in laptop.inputs]) == ("worse", ["release"])
     assert (desk.kind, [each.name for each in desk.inputs]) == ("better", ["ubatch"])
     assert {effect.series.metric for effect in desk.judgement.of("better")} == {"pp"}

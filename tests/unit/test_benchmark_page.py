@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from roles.benchmark import page, seed, words
+from roles.benchmark.reports import Past
 from tests.unit import planted_history
 
 AT = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
@@ -41,7 +42,7 @@ class Elements(HTMLParser):
 
 @pytest.fixture(scope="module")
 def rendered() -> str:
-    return page.render({**planted_history.fleet(), "not-yet": ()}, AT)
+    return page.render({**planted_history.fleet(), "not-yet": Past()}, AT)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roles.benchmark import home, reports
-from roles.benchmark.reports import NotCopied
+from roles.benchmark.reports import NotCopied, Past
 from tests.unit import measured
 from tests.unit.programs import ROLES, assert_old_python_can_run
 
@@ -77,7 +77,7 @@ class Copied:
     def take(self) -> list[str]:
         """Copy; the names of the runs that are here then."""
         reports.add(self.reports, "Lap/top", self.ask())
-        return [result.run for result in reports.results(self.reports, "Lap/top")]
+        return [result.run for result in reports.past(self.reports, "Lap/top").results]
 
     def append(self, text: str) -> None:
         with self.file.open("a") as file:
@@ -107,7 +107,7 @@ def test_a_history_comes_home_and_later_only_what_is_new(copied: Copied) -> None
 
 def test_a_host_without_a_history_has_an_empty_one(copied: Copied) -> None:
     assert copied.take() == []
-    assert reports.fleet(copied.reports) == {"Lap/top": ()}
+    assert reports.fleet(copied.reports) == {"Lap/top": Past()}
 
 
 def test_a_torn_line_is_survived_at_the_end_and_in_the_middle(copied: Copied) -> None:

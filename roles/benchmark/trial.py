@@ -1,0 +1,95 @@
+"""A new release on trial: measured beside the former one in alternation, and taken back where it is slower. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+
+from roles import job
+from roles.benchmark import decide, words
+from roles.benchmark.comparison import Comparison
+from roles.benchmark.observe import BENCHMARK, HISTORY
+from roles.benchmark.record import Result
+from roles.benchmark.told import about
+from roles.host import HOST
+from roles.observation import Observation
+from roles.operation import Decision, Step
+from roles.service import candidate
+from roles.service.boot import program
+from roles.service.observe import SERVICE
+from roles.service.unit import wanted_unit
+from roles.wishes import Wishes
+
+ROUNDS = 2  # with the smoke run before them, three of the new; fewer cannot see a tenth on a restless machine
+KEPT = 20  # services that were taken back, and are not tried again
+
+
+def former(seen: Observation) -> str | None:
+    """The stamp of the service that a rollback brings back; None where there is none, or it is the one that runs."""
+    found = re.search(r"PADDOCK_STAMP=([0-9a-f]+)", seen[SERVICE].last_good or "")
+    return found.group(1) if found and found.group(1) != seen[SERVICE].running_stamp else None
+
+
+def alternated(wishes: Wishes, known: Sequence[Result], due: bool, seen: Observation) -> Decision:
+    """Old and new are measured in turns, so that whatever else goes on meets both. `known`: the results that are here;
+    `due`: the new one has been measured just now."""
+    old = next((result for result in reversed(known) if result.stamp == former(seen)), None)
+    if not (wishes.settings.benchmark.benchmark_ab and due):
+        return Decision(seen)
+    if old is None:
+        why = "no former service with figures is there to measure in alternation"
+        return Decision(seen, left_out=f"benchmark_ab: {why}")
+    # Raises nothing: the service that was measured just now could be built.
+    new = about(wishes, wanted_unit(wishes, seen), seen)
+    works = [(old.model_dump(mode="json", include=set(new)), "former"), (new, "new")]
+    steps = []
+    for turn in range(1, ROUNDS + 1):
+        for told, name in works:
+            there = candidate.back(program(seen[HOST]), "for a measurement", wishes, seen)
+            run = decide.alternately(wishes, told, seen)
+            where = f"round {turn} of {ROUNDS}"
+            steps.append(Step(f"serve the {name} release, {where}", job.follow(there), goes_on=job.goes_on(there)))
+            steps.append(Step(f"measure the {name} release, {where}", job.follow(run), goes_on=job.goes_on(run)))
+    last = seen[BENCHMARK].last
+    told_of = f"measure {old.release} and {new['release']} in alternation, {ROUNDS} times each"
+    after = seen.replace(BENCHMARK, last=last.model_copy(update={"run": "alternated"}) if last else None)
+    return Decision(after, reasons=(told_of,), steps=tuple(steps))
+
+
+def kept(wishes: Wishes, found: Comparison | None, told: Callable[[str], None], seen: Observation) -> Decision:
+    """A release that is slower gives way to the former one, where the inventory wants that; `told` hears of it when it
+    has."""
+    if found is None or found.kind != "worse" or wishes.settings.benchmark.benchmark_on_regression != "rollback":
+        return Decision(seen)
+    if why := _stays(found, seen):
+        return Decision(seen, left_out=f"benchmark_on_regression: it stays all the same: {why}")
+    old, now = found.before[-1], found.now[-1]
+    reason = f"release {now.release} was measured slower than {old.release}"
+    rejected = {**dict(list(seen[SERVICE].rejected.items())[1 - KEPT :]), now.stamp: reason}
+    event = {"schema": 2, "kind": "taken back", "stamp": now.stamp, "why": words.verdict(found)}
+    notes = (json.dumps(rejected), json.dumps(event), HISTORY)
+    work = candidate.taken_back(program(seen[HOST]), reason, notes, wishes, seen)
+    return Decision(
+        seen.replace(SERVICE, running_stamp=old.stamp, rejected=rejected),
+        reasons=(f"go back to release {old.release}: {reason}",),
+        steps=(
+            Step(
+                "go back to the former release",
+                job.follow(work),
+                goes_on=job.goes_on(work),
+                report=lambda _: told(f"{reason}, so the former one is back; another run does not try it again"),
+            ),
+        ),
+    )
+
+
+def _stays(found: Comparison, seen: Observation) -> str | None:
+    """Why nothing is taken back; None where it is."""
+    if found.flags:
+        return "its figures cannot be trusted"
+    if others := {each.what for each in found.inputs} - {"release"}:
+        return f"the release is not all that changed ({', '.join(sorted(others))}), and what you chose is yours"
+    if not found.inputs or former(seen) != found.before[-1].stamp:
+        return "what was measured before is not on the host any more"
+    return None
