@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 from roles.benchmark import judge
 from roles.benchmark.judge import Effect, Judgement, Series
-from roles.benchmark.record import Result
+from roles.benchmark.record import Flag, Result
 from roles.benchmark.table import depth_name
 
 MOST = 5  # runs of a baseline; older ones are of another season
+# Flags that take no trust away: the judge sees the spread itself, and the others are what the service is like.
+HARMLESS = {"wide_spread", "few_tokens", "no_prompt_cache"}
 BUILD = {"llama_ref", "llama_cmake_args"}  # settings that are another release, which is told already
 SHORT = 12  # characters of a digest that people see
 
@@ -96,7 +98,7 @@ def compared(before: Sequence[Result], now: Sequence[Result], groups: Sequence[S
     before, now = (_trusted(group)[-MOST:] for group in (before, now))
     others = [[run(each) for each in group if each not in (*before, *now)] for group in groups]
     judgement = judge.judge([run(each) for each in before], [run(each) for each in now], [one for one in others if one])
-    flags = [f"{when}: {flag.why}" for when, group in (("before", before), ("now", now)) for flag in group[-1].flags]
+    flags = [f"{when}: {flag.why}" for when, group in (("before", before), ("now", now)) for flag in _doubts(group[-1])]
     return Comparison(tuple(before), tuple(now), differences(before[-1], now[-1]), judgement, tuple(flags))
 
 
@@ -140,7 +142,11 @@ def _percent(ratio: float) -> str:
 
 
 def _trusted(group: Sequence[Result]) -> list[Result]:
-    return [result for result in group if not result.flags] or list(group)
+    return [result for result in group if not _doubts(result)] or list(group)
+
+
+def _doubts(result: Result) -> list[Flag]:
+    return [flag for flag in result.flags if flag.flag not in HARMLESS]
 
 
 def _cards(result: Result) -> str:

@@ -8,11 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from itertools import accumulate, pairwise
 
+from pydantic import ValidationError
+
 from roles.benchmark import charts, comparison, seed
 from roles.benchmark.charts import BEFORE, NOW, SEED, Chart, Point
 from roles.benchmark.comparison import Comparison
 from roles.benchmark.record import Figure, Result, Row
 from roles.benchmark.table import depth_name
+from roles.memory.plan import Plan
 
 MIB = 1 << 20
 NEAR = 0.08  # of the highest level: two marks closer than that would write over each other
@@ -82,10 +85,12 @@ def ram(newest: Result) -> Chart | None:
 
 def _planned(newest: Result, where: str) -> dict[str, float]:
     """The plan's items, one on top of the other, by the level that each reaches."""
-    plan = newest.plan or {}
-    shares = plan.get(where) or []
-    shares = [shares] if isinstance(shares, dict) else shares
-    items = {name: sum(share.get(name, 0) for share in shares) for name in ("model", "context", "compute")}
+    try:
+        plan = Plan.model_validate(newest.plan)
+    except ValidationError:
+        return {}
+    shares = plan.devices if where == "devices" else (plan.host,)
+    items = {name: sum(getattr(share, name) for share in shares) for name in ("model", "context", "compute")}
     levels = zip(items, accumulate(items.values()), strict=True)
     return {f"{name} {items[name]:,}": float(level) for name, level in levels if items[name]}
 

@@ -111,5 +111,7 @@ def _draw_all() -> None:
             reports.write(folder / "index.html", page.render(reports.fleet(folder), datetime.now(UTC)))
         except OSError as error:
             print(f"paddock: {folder / 'index.html'} cannot be written: {error.strerror}", file=sys.stderr)
+        except Exception as error:  # the run itself went well
+            print(f"paddock: no page, by a mistake of Paddock's own, please report it: {error!r}", file=sys.stderr)
         else:
             print(f"paddock: the page of figures is {(folder / 'index.html').resolve()}", file=sys.stderr)

@@ -3,7 +3,7 @@
 The method is that of Kalibera and Jones ("Rigorous benchmarking in reasonable time", ISMM 2013): what repeats is the
 run, not the sample, since runs differ by more than their samples do. Two runs cannot tell how much runs differ, so
 their variance is drawn towards what was measured elsewhere, as in Smyth's moderated t (2004). Why, and how often it is
-right: docs/decisions/0010-verdicts-on-figures.md.
+right: docs/decisions/0016-a-judge-of-figures.md.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -17,6 +17,8 @@ from roles.observation import Seen
 
 SCHEMA = 2
 Kind = Literal["smoke", "full", "ab"]
+# What was measured is a number that can be drawn; a line with any other is passed over.
+Number = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 
 
 class Figure(Seen):
@@ -27,7 +29,7 @@ class Figure(Seen):
     n_prompt: int = 0
     n_gen: int = 0
     n_depth: int = 0
-    samples_ts: tuple[float, ...] = Field(min_length=1)
+    samples_ts: tuple[Number, ...] = Field(min_length=1)
     wall_ts: tuple[float | None, ...] = ()
     avg_ts: float
     stddev_ts: float
@@ -48,7 +50,7 @@ class Turn(Seen):
 
     n_prompt: int
     n_depth: int
-    seconds: tuple[float, ...] = Field(min_length=1)
+    seconds: tuple[Number, ...] = Field(min_length=1)
     cache_n: tuple[int, ...] = ()
 
     @property
@@ -101,8 +103,8 @@ class Resources(Seen):
     io_stalled: float | None = None
     host_swap_bytes: int | None = None
     samples: int = 0
-    seconds: tuple[float, ...] = ()
-    series: dict[str, tuple[float | None, ...]] = Field(default_factory=dict)
+    seconds: tuple[Number, ...] = ()
+    series: dict[str, tuple[Number | None, ...]] = Field(default_factory=dict)
     phases: tuple[Phase, ...] = ()
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from datetime import UTC, datetime
 from html.parser import HTMLParser
+from typing import Any
 
 import pytest
 
 from roles.benchmark import page, seed, words
+from roles.benchmark.record import Result, parsed
 from roles.benchmark.reports import Past
-from tests.unit import planted_history
+from tests.unit import measured, planted_history
 
 AT = datetime(2026, 11, 30, 12, 0, tzinfo=UTC)
 # All elements that the templates and Vega make; any other came from a host.
@@ -112,3 +114,29 @@ def test_an_empty_fleet_is_a_page_too() -> None:
 )
 def test_sentences_are_set_well(plain: str, set_well: str) -> None:
     assert page.typographic(plain) == set_well
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"resources": {}},
+        {"resources": {"seconds": [1.0, 2.0, 3.0], "series": {"anon_mib": [1.0], "file_mib": [None, 0.0, 5.0]}}},
+        {"resources": {"seconds": [1.0, 2.0], "series": {"vram_mib": [0.0, 0.0]}}, "cards": [{"name": "x"}]},
+        {"plan": {"devices": "none", "host": 7}},
+        {"plan": {**planted_history.PLAN, "devices": []}},
+        {"rows": []},
+        {"rows": [{"n_depth": 7, "tg": measured.figure(0.0)}]},
+        {"test_time": "0001-01-01T00:00:00+23:59"},
+        {"settings": {"a": {"b": [None]}}},
+    ],
+)
+def test_a_page_is_made_of_whatever_a_host_may_have(changes: dict[str, Any]) -> None:
+    results = [Result.model_validate(measured.entry(run=str(at), **changes)) for at in (1, 2)]
+    assert "odd" in Elements(page.render({"odd": Past(tuple(results))}, AT)).words
+
+
+@pytest.mark.parametrize("sample", ["NaN", "Infinity", "-1", "1e300", '"fast"'])
+def test_a_line_with_figures_that_are_none_is_passed_over(sample: str) -> None:
+    line = measured.line(rows=[{"n_depth": 0, "tg": measured.figure(4711.0)}])
+    assert parsed(line) is not None
+    assert parsed(line.replace('"samples_ts": [4711.0]', f'"samples_ts": [{sample}]')) is None

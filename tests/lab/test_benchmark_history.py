@@ -1,0 +1,96 @@
+"""What becomes of figures on a real host: copied, judged, shown; and a release that is slower goes where it may."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roles.benchmark.observe import HISTORY
+from tests.lab import network
+from tests.lab.common import Lab
+from tests.lab.deploying import Run, deploy, target, write_inventory
+from tests.lab.host import LabHost
+from tests.lab.inventory import DATA
+
+pytestmark = pytest.mark.timeout(900)
+
+CONTROLLER = Path("/sys/fs/cgroup/cpu")
+QUOTA = 0.3  # of one processor
+# Another release whose compiler has nothing to do that it had not done before.
+OTHER: dict[str, Any] = {"llama_cmake_args": [*DATA["llama_cmake_args"], "CMAKE_INSTALL_MESSAGE=LAZY"]}
+
+
+def history(host: LabHost) -> str:
+    return (host.root / "home/dev" / HISTORY.removeprefix("~/")).read_text()
+
+
+def run(lab: Lab, host: LabHost, folder: Path, to: str = "deploy.py", **changes: Any) -> Run:
+    done = deploy(lab, write_inventory(folder, [target(host.name, **changes)]), "-y", to=to, seconds=600)
+    assert done.code == 0, done.text
+    return done
+
+
+def test_the_first_deploys_figures_are_at_home_and_on_a_page(converged: LabHost, first: Run, folder: Path) -> None:
+    copy = folder / "reports" / converged.name
+    assert (copy / "benchmarks.jsonl").read_text() == history(converged)
+    assert "paddock: the page of figures is " in first.err
+    page = (folder / "reports/index.html").read_text()
+    assert "measured once: there is nothing to compare with yet" in page
+    assert "tiny-moe-Q4_K_M" in page
+
+
+def test_the_verbs_show_what_is_there_and_change_nothing(converged: LabHost, folder: Path, deploy_lab: Lab) -> None:
+    before = history(converged)
+    shown = run(deploy_lab, converged, folder, "roles.benchmark.history")
+    assert "first run" in shown.err
+    assert "tg empty" in shown.err
+    compared = run(deploy_lab, converged, folder, "roles.benchmark.compare")
+    assert f"{converged.name}: measured once, so there is nothing to compare with" in compared.err
+    (folder / "reports/index.html").unlink()
+    run(deploy_lab, converged, folder, "roles.benchmark.report")
+    assert (folder / "reports/index.html").exists()
+    assert history(converged) == before
+
+
+@contextmanager
+def throttled(host: LabHost) -> Iterator[None]:
+    """All that the user's systemd starts from now on has a part of one processor: a quota as CPUQuota sets one, from
+    outside, since the container's systemd has no controller for processors."""
+    if not (CONTROLLER / "cpu.cfs_quota_us").exists():
+        pytest.skip("no cpu controller of cgroup v1 here to set a quota with")
+    group = CONTROLLER / f"{host.lab.bridge}-{host.name}"
+    group.mkdir(exist_ok=True)
+    (group / "cpu.cfs_quota_us").write_text(str(int(QUOTA * 100_000)))
+    managers = [pid for pid in network.namespace_pids(host.lab, host.name) if is_users_manager(pid)]
+    assert managers
+    try:
+        for pid in managers:
+            (group / "cgroup.procs").write_text(str(pid))
+        yield
+    finally:
+        for member in (group / "cgroup.procs").read_text().split():
+            (CONTROLLER / "cgroup.procs").write_text(member)
+        group.rmdir()
+
+
+def is_users_manager(pid: int) -> bool:
+    return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/lib/systemd/systemd\0--user")
+
+
+def test_a_throttled_release_is_worse_and_taken_back(life: LabHost, life_folder: Path, deploy_lab: Lab) -> None:
+    with throttled(life):
+        worse = run(deploy_lab, life, life_folder, benchmark_on_regression="rollback", **OTHER)
+    told = "\n".join(worse.last_words)
+    assert ": worse than before: tg on an empty context -" in told
+    assert "was measured slower than" in told
+    rejected = json.loads((life.root / "home/dev/.local/share/paddock/rejected.json").read_text())
+    assert len(rejected) == 1
+    again = run(deploy_lab, life, life_folder, benchmark_on_regression="rollback", **OTHER)
+    assert "stays as it was before: release" in again.text
+    assert "tokens per second" not in again.text.partition("Starting operation")[2], "and is not measured again"
+    write_inventory(life_folder, [target(life.name)])  # for those who come after
