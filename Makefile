@@ -65,6 +65,7 @@ test-gpu-dry: setup
 soak: setup
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 1800 tests/unit/test_settings_fuzz.py tests/unit/test_gpu_properties.py
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 3000 tests/lab/test_model_resumed.py -k killed
+	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 3000 tests/lab/test_benchmark_history.py -k turns
 	$(BIN)/pytest tests/lab/test_memory_cap.py
 
 test-cuda: setup

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,3 +95,18 @@ def test_a_throttled_release_is_worse_and_taken_back(life: LabHost, life_folder:
     assert "stays as it was before: release" in again.text
     assert "tokens per second" not in again.text.partition("Starting operation")[2], "and is not measured again"
     write_inventory(life_folder, [target(life.name)])  # for those who come after
+
+
+@pytest.mark.skipif(os.environ.get("PADDOCK_SOAK") != "1", reason="minutes: four restarts and six runs; make soak has it")
+@pytest.mark.timeout(1800)
+def test_old_and_new_are_measured_in_turns(life: LabHost, life_folder: Path, deploy_lab: Lab) -> None:
+    turns = run(deploy_lab, life, life_folder, benchmark_ab=True, **OTHER)
+    lines = [json.loads(line) for line in history(life).splitlines()][-4:]
+    assert [line["kind"] for line in lines] == ["ab"] * 4
+    assert lines[0]["stamp"] == lines[2]["stamp"] != lines[1]["stamp"] == lines[3]["stamp"]
+    assert lines[0]["release"] != lines[1]["release"]
+    told = "\n".join(turns.last_words)
+    assert "than before: " in told or "from before: " in told
+    served = life.sh("systemctl --user show -p ExecStart paddock-llama-server", user="dev").stdout
+    assert lines[1]["release"] in served, "the new one serves in the end"
+    run(deploy_lab, life, life_folder)
