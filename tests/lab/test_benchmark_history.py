@@ -97,7 +97,7 @@ def test_a_throttled_release_is_worse_and_taken_back(life: LabHost, life_folder:
     write_inventory(life_folder, [target(life.name)])  # for those who come after
 
 
-@pytest.mark.skipif(os.environ.get("PADDOCK_SOAK") != "1", reason="minutes: four restarts and six runs; make soak has it")
+@pytest.mark.skipif(os.environ.get("PADDOCK_SOAK") != "1", reason="minutes: four restarts, six runs; in make soak")
 @pytest.mark.timeout(1800)
 def test_old_and_new_are_measured_in_turns(life: LabHost, life_folder: Path, deploy_lab: Lab) -> None:
     turns = run(deploy_lab, life, life_folder, benchmark_ab=True, **OTHER)
