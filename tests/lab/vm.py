@@ -6,6 +6,7 @@ with cgroup v2 alone. It needs no KVM, and boots in one to two minutes. SSH to i
 
 from __future__ import annotations
 
+import lzma
 import os
 import shutil
 import signal
@@ -129,8 +130,9 @@ def _initrd(folder: Path) -> None:
     [busybox] = files.rglob("bin/busybox")
     shutil.copy(busybox, inside / "bin/busybox")
     for module in MODULES:
-        [found] = files.rglob(f"{module}.ko")
-        shutil.copy(found, inside / found.name)
+        [found] = files.rglob(f"{module}.ko*")
+        packed = found.read_bytes()
+        (inside / f"{module}.ko").write_bytes(lzma.decompress(packed) if found.suffix == ".xz" else packed)
     (inside / "init").write_text(INIT.format(modules=" ".join(MODULES)))
     (inside / "init").chmod(0o755)
     pack = f"cd '{inside}' && find . | '{busybox}' cpio -o -H newc 2>/dev/null | gzip -1 > '{folder}/initrd'"
@@ -163,6 +165,7 @@ def machine(lab: Lab, folder: Path, files: dict[str, tuple[int, str]]) -> Iterat
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        (folder / "disk.img").unlink()
 
 
 def _prepare(tree: Path, key: Path, files: dict[str, tuple[int, str]]) -> None:
