@@ -84,11 +84,23 @@ def test_a_release_that_was_cut_or_mislabelled_is_built_again(host: LabHost, dep
 
 
 def test_a_change_that_does_not_work_gives_way_to_what_did(host: LabHost, deploy_lab: Lab, place: Path) -> None:
-    run = deploy(deploy_lab, write_inventory(place, [target("life", rpc_servers=["127.0.0.1:1"])]), "-y")
+    on_the_cpu = target("life", server_args=["--device", "none"])
+    run = deploy(deploy_lab, write_inventory(place, [on_the_cpu]), "-y")
     assert run.code == 1
+    assert "llama-server answers on the CPU: no layer is on a RPC device" in run.last_words[-1]
     assert "the former service was started again and answers" in run.last_words[-1]
     assert complete(host)["tokens_predicted"] == 8
-    assert "--rpc 127.0.0.1:50052" in as_dev(host, f"cat ~/.config/systemd/user/{UNIT}.service")
+    assert "--device none" not in as_dev(host, f"cat ~/.config/systemd/user/{UNIT}.service")
+    again = deploy(deploy_lab, write_inventory(place, [target("life")]), "-y")
+    assert again.code == 0, again.text
+
+
+def test_a_device_that_is_away_is_no_reason_to_stop_what_works(host: LabHost, deploy_lab: Lab, place: Path) -> None:
+    pid = show(host, "MainPID")
+    run = deploy(deploy_lab, write_inventory(place, [target("life", rpc_servers=["127.0.0.1:1"])]), "-y")
+    assert run.code == 1
+    assert "the RPC server 127.0.0.1:1 does not answer; nothing was changed" in run.last_words[-1]
+    assert show(host, "MainPID") == pid
     again = deploy(deploy_lab, write_inventory(place, [target("life")]), "-y")
     assert again.code == 0, again.text
 

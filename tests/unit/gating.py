@@ -111,6 +111,7 @@ class World:
         patch.setattr(watch, "missing", lambda program, wanted: self.devices)
         patch.setattr(watch, "unfit_driver", lambda: self.unfit)
         patch.setattr(devices, "unfit_driver", lambda: self.unfit)
+        patch.setattr(devices, "reachable", lambda address: self.devices is None)
         self.now = ""
 
     def text(self) -> str:

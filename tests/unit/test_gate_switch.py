@@ -116,6 +116,28 @@ def test_what_does_not_pass_gives_way_to_what_did(world: World, start: Start, se
     assert (world.home / "data/current").readlink() == Path("releases/release-old")
 
 
+@pytest.mark.parametrize(
+    ("devices", "unfit", "sentence"),
+    [
+        (["127.0.0.1:50052"], None, "the RPC server 127.0.0.1:50052 does not answer"),
+        (["CUDA0"], "the loaded NVIDIA module is 1.0 and the driver's libraries are 2.0", "the loaded NVIDIA module"),
+    ],
+)
+def test_what_works_is_not_stopped_for_devices_that_no_start_would_find(
+    world: World, monkeypatch: pytest.MonkeyPatch, devices: list[str], unfit: str | None, sentence: str
+) -> None:
+    switch(world.data, record("old"))
+    world.did.clear()
+    world.unfit, world.devices = unfit, "gone"
+    clock = iter(range(0, 10_000, 3))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
+    told = failure(world, record(devices=devices))
+    assert told.startswith(sentence)
+    assert told.endswith("; nothing was changed")
+    assert world.did == []
+    assert world.text() == record("old")["text"]
+
+
 @pytest.mark.parametrize(("start", "sentence"), FAILS.values(), ids=FAILS)
 def test_without_a_former_one_it_is_stopped_and_does_not_start_at_boot(
     world: World, start: Start, sentence: str

@@ -32,6 +32,14 @@ def wait(program: str, wanted: list[str], seconds: float) -> str | None:
         time.sleep(1)
 
 
+def out_of_reach(wanted: list[str], seconds: float) -> str | None:
+    """The sentence about devices that no start would find: seen without a context on a card that may be full."""
+    problem = unfit_driver() if any(map(is_cuda, wanted)) else None
+    if problem:
+        return problem + "; reboot"
+    return wait("", [name for name in wanted if not is_cuda(name)], seconds)
+
+
 def missing(program: str, wanted: list[str]) -> str | None:
     """The sentence about devices that are not there now. Listing CUDA's makes a context: it works where they show."""
     for name in wanted:

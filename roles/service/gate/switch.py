@@ -12,6 +12,7 @@ import time
 from typing import Any
 
 from roles.service.gate.causes import explained
+from roles.service.gate.devices import out_of_reach
 from roles.service.gate.host import Served, Trouble, alone, load, save, say, write
 from roles.service.gate.proof import patience, prove
 
@@ -34,6 +35,11 @@ def switch(data: str, record: dict[str, Any], wait: float | None = None) -> None
             "why": "",
             "stopped": "",
         }
+        problem = out_of_reach(record["devices"], 10)
+        if problem:  # what works is not stopped for it
+            outcome["why"] = problem + "; nothing was changed"
+            save(data + "/switch.json", outcome)
+            raise Trouble(outcome["why"])
         save(data + "/candidate.json", record)
         try:
             outcome.update(brought_up(served, deaths=1))
