@@ -140,6 +140,14 @@ def test_after_a_suspend_the_fix_for_the_driver_is_told(world: World, monkeypatc
     assert told.endswith("; a start would not help: llama.cpp sees no CUDA0 here; NVreg_X=1 keeps VRAM")
 
 
+def test_what_cannot_be_mended_yet_is_told_each_time(world: World) -> None:
+    world.starts["new"], world.devices = Start(log=ON_CPU), "the RPC server x:1 does not answer"
+    for _ in range(3):
+        told = "llama-server runs on the CPU since its last start; a start would not help: the RPC server x:1"
+        assert watch(world.data, act=True).startswith(told)
+        assert noted(world)["said"].startswith(told)
+
+
 def test_one_that_came_up_on_the_cpu_by_itself_is_found_once_per_process(world: World) -> None:
     world.starts["new"] = Start(log=ON_CPU)
     told = watch(world.data, act=True)

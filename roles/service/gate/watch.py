@@ -88,12 +88,11 @@ def watch(data: str, act: bool) -> str:
             if not act:
                 return found
             told, start = judged(served, found, helps, known.get("starts", [])) if found else ("", False)
-            pid = served.show("MainPID").get("MainPID")
+            pid = None if found else served.show("MainPID").get("MainPID")
             starts = [one for one in known.get("starts", []) if one > time.time() - WITHIN]
             if start:
                 starts.append(time.time())
                 told += started(served)
-                pid = None
             note = {"schema": 1, "stamp": record["stamp"], "said": told, "starts": starts, "pid": pid}
             if any(known.get(name) != value for name, value in note.items()):
                 save(data + "/watchdog.json", {**note, "time": time.time()})
