@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from roles.service.gate import proof
 from roles.service.gate.host import Trouble
 from roles.service.gate.switch import rollback, switch
 from tests.unit.gating import LOG, ON_CPU, Start, World, record
@@ -67,6 +66,7 @@ FAILS: dict[str, tuple[Start, str]] = {
         Start(limits={"MemoryMax": "infinity", "MemorySwapMax": "0"}),
         "systemd holds MemoryMax=infinity and not 2147483648",
     ),
+    "no properties": (Start(answers={"/props": (500, None)}), "/props answers HTTP 500"),
     "another build": (
         Start(answers={"/props": (200, {"build_info": "b1-fedcba987"})}),
         "llama-server says that it is build b1-fedcba987 and not 012345678",
@@ -257,28 +257,3 @@ def test_loading_is_no_failure_until_its_time_is_over(world: World, monkeypatch:
     monkeypatch.setattr("time.monotonic", lambda: float(next(clock)))
     world.starts["new"] = Start(answers={"/health": (503, None)})
     assert failure(world, record(seconds=60)).startswith("llama-server was still loading its model after ")
-
-
-@pytest.mark.parametrize(
-    ("speed", "size", "seconds"),
-    [
-        (None, 12_000_000_000, 360),
-        (500_000_000, 12_000_000_000, 360),
-        (50_000_000, 12_000_000_000, 600),
-        (1_000_000, 12_000_000_000, 2160),
-    ],
-)
-def test_the_time_to_load_is_by_the_files_size_and_the_disks_speed(
-    monkeypatch: pytest.MonkeyPatch, speed: float | None, size: int, seconds: int
-) -> None:
-    monkeypatch.setattr(proof, "disk_speed", lambda path: speed)
-    assert proof.patience(record(load_bytes=size, seconds=120 + size // 50_000_000)) == seconds
-
-
-def test_the_disk_is_measured_on_a_file_that_is_big_enough(tmp_path: Path) -> None:
-    file = tmp_path / "model"
-    with file.open("wb") as made:
-        made.truncate(4 * proof.SAMPLE)
-    assert (proof.disk_speed(str(file)) or 0) > 0
-    assert proof.disk_speed(__file__) is None
-    assert proof.disk_speed(str(tmp_path / "none")) is None
