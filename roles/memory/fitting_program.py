@@ -53,7 +53,8 @@ def lacking(shares: dict[str, list[int]], rooms: dict[str, int]) -> int:
 def ladder(wanted: dict[str, Any]) -> list[dict[str, Any]]:
     """The splits worth trying, each with less on the devices than the one before. `layers` and `moe_layers` (those that
     have experts) are the model's; `gpu_layers` and `n_cpu_moe` a number, or None to choose. A layer without experts
-    uses up an N without moving anything, so that N is no rung of its own."""
+    uses up an N without moving anything, so that N is no rung of its own. Nothing on a device at all is no rung either:
+    who wants that says so."""
     layers, most, moe = wanted["layers"], wanted["gpu_layers"], wanted["n_cpu_moe"]
     ngl = ALL_LAYERS if most is None else most
     if moe is None and wanted["moe_layers"]:
@@ -61,10 +62,10 @@ def ladder(wanted: dict[str, Any]) -> list[dict[str, Any]]:
     if moe is not None or most is not None:
         return [split(ngl, moe)]
     if not wanted["knows_n_cpu_ffn"]:
-        return [split(number) for number in [ALL_LAYERS, *range(layers, -1, -1)]]
+        return [split(number) for number in [ALL_LAYERS, *range(layers, 0, -1)]]
     # Attention and its cache stay on the device as long as they can: they are needed for every token of the context.
     rungs = [split(ALL_LAYERS, None, number or None) for number in range(layers + 1)]
-    return rungs + [split(number, None, layers) for number in range(layers, 0, -1)] + [split(0)]
+    return rungs + [split(number, None, layers) for number in range(layers, 0, -1)]
 
 
 def split(gpu_layers: int, n_cpu_moe: int | None = None, n_cpu_ffn: int | None = None) -> dict[str, Any]:

@@ -52,7 +52,8 @@ class Planner:
 
     def fits(self, split: dict[str, Any], changes: dict[str, str]) -> bool:
         shares = self.oracle.ask(split, changes)["devices"]
-        if strange := set(shares) ^ set(self.rooms):
+        strange = set(shares) - set(self.rooms) if self.job["own_tensor_split"] else set(shares) ^ set(self.rooms)
+        if strange:
             fail(f"llama-fit-params and llama-server do not agree on {', '.join(sorted(strange))}")
         return lacking(shares, self.rooms) <= 0
 

@@ -44,20 +44,17 @@ def warnings(plan: Plan, nvidia: Nvidia) -> list[str]:
     """What others hold of the VRAM right now beyond what is left to them, and what it would take. It never changes the
     plan: a browser's tab is no reason to load the model anew."""
     told = []
-    for gpu in nvidia.gpus:
+    for gpu in nvidia.gpus if plan.backend == "cuda" else ():
         budget = next((one for one in plan.budgets if gpu.name in one.name), None)
-        here = [one for one in nvidia.holders if one.gpu in ("", gpu.uuid)]
-        own = sum(one.used or 0 for one in here if OURS in one.name)
-        others = (gpu.memory_used or 0) - own
-        if budget is None or plan.backend != "cuda" or others <= budget.reserve:
+        others = [one for one in nvidia.holders if one.gpu in ("", gpu.uuid) and OURS not in one.name]
+        held = sum(one.used or 0 for one in others)
+        if budget is None or held <= budget.reserve:
             continue
-        beyond = others - budget.reserve
-        beside = next((one for one in plan.tried if one.lacking + beyond <= 0), None)
+        beside = next((one for one in plan.tried if one.lacking + held - budget.reserve <= 0), None)
         would = f", with which {named(beside)} fits" if beside else ""
-        names = listed([one for one in here if OURS not in one.name])
         told.append(
-            f"{gpu.name}: others hold {others} MiB of VRAM now, and vram_reserve_mib leaves them {budget.reserve}"
-            f"{names}; close them, or set vram_reserve_mib={others}{would}"
+            f"{gpu.name}: others hold {held} MiB of VRAM now, and vram_reserve_mib leaves them {budget.reserve}"
+            f"{listed(others)}; close them, or set vram_reserve_mib={held}{would}"
         )
     return told
 

@@ -11,6 +11,7 @@ from roles.gpu.observe import GPU
 from roles.llama_cpp import cmake
 from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.release import wanted_release
+from roles.memory.fitting_program import REMEDY
 from roles.memory.observe import MEMORY
 from roles.memory.overhead import overhead
 from roles.memory.plan import Plan
@@ -24,8 +25,11 @@ from roles.wishes import Wishes
 DESKTOP = 768
 
 
+VERSION = 1  # raise it when another plan would come of the same wishes
+
+
 class NotPlanned(CannotBuild):
-    """The memory role has not planned what is wanted; the text says what to do."""
+    """The memory role has not planned what is wanted, or it does not fit; the text says what to do."""
 
 
 def backend(wishes: Wishes, observation: Observation) -> str:
@@ -53,6 +57,8 @@ def needed_plan(wishes: Wishes, observation: Observation) -> Plan | None:
         raise NotPlanned(
             "no plan of the memory is recorded for this release, model and settings; run the memory role too"
         )
+    if plan.problem and wishes.settings.memory.memory_check == "refuse":
+        raise NotPlanned(plan.problem + REMEDY)
     return plan
 
 
@@ -61,6 +67,7 @@ def digest(wishes: Wishes, observation: Observation) -> str:
     is not among it. Raises CannotBuild."""
     service, memory, kind = wishes.settings.service, wishes.settings.memory, backend(wishes, observation)
     inputs = {
+        "version": VERSION,
         "release": wanted_release(wishes, observation).key,
         "model": model_identity(wishes, observation),
         "backend": kind,

@@ -118,6 +118,12 @@ def test_a_plan_that_does_not_fit_stops_the_host_without_another_question() -> N
             assert left_out(planned(wishes), seen) == "it does not fit"
 
 
+def test_a_service_is_not_started_by_a_plan_that_does_not_fit() -> None:
+    wishes = hosts.wishes(**RPC)
+    seen = with_plan(wishes, hosts.converged_answers(wishes), problem="it does not fit")
+    assert refusal(in_order(wishes)["service"], seen).startswith("it does not fit. Change that")
+
+
 def test_numbers_that_nobody_checked_are_said_to_be_so() -> None:
     wishes = hosts.wishes(**RPC, n_cpu_moe=44)
     seen = with_plan(wishes, hosts.converged_answers(wishes), checked=False, devices=[], budgets=[])

@@ -98,13 +98,12 @@ def test_a_dense_model_gives_up_its_feed_forward_weights_first_and_then_whole_la
         "gpu_layers=99, --n-cpu-ffn 2",
         "gpu_layers=2, --n-cpu-ffn 2",
         "gpu_layers=1, --n-cpu-ffn 2",
-        "gpu_layers=0",
     ]
 
 
 def test_where_the_release_lacks_that_option_it_is_whole_layers_alone() -> None:
     shown = [fitting.shown(one) for one in fitting.ladder({**DENSE, "layers": 2, "knows_n_cpu_ffn": False})]
-    assert shown == ["gpu_layers=99", "gpu_layers=2", "gpu_layers=1", "gpu_layers=0"]
+    assert shown == ["gpu_layers=99", "gpu_layers=2", "gpu_layers=1"]
     assert fitting.ladder({**DENSE, "gpu_layers": 1}) == [fitting.split(1)]
 
 

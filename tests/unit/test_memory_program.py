@@ -160,6 +160,16 @@ def test_whoever_spreads_the_layers_by_own_rules_is_left_alone(fake: Fake) -> No
     assert words.count("-ts") == 1
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_a_device_that_gets_nothing_is_in_order_only_where_the_inventory_says_so(fake: Fake, own: bool) -> None:
+    fake.devices = ("CUDA0", "CUDA1")
+    fake.trouble = "print('CUDA0 100 1 1 \\nHost 1 1 1 '); sys.exit()"
+    if own:
+        assert [one["device"] for one in fake.plan(own_tensor_split=True)["devices"]] == ["CUDA0"]
+    else:
+        assert fake.refusal().endswith("do not agree on CUDA1")
+
+
 def test_a_dense_model_keeps_feed_forward_weights_on_the_cpu_where_the_release_can(fake: Fake) -> None:
     fake.total = 2300
     fake.options = (*KNOWS, "-ncffn, --n-cpu-ffn")
