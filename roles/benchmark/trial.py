@@ -46,7 +46,7 @@ def alternated(wishes: Wishes, known: Sequence[Result], due: bool, seen: Observa
     steps = []
     for turn in range(1, ROUNDS + 1):
         for told, name in works:
-            there = candidate.back(program(seen[HOST]), "for a measurement", wishes, seen)
+            there = candidate.back(program(seen[HOST]), "for a measurement", seen)
             run = decide.alternately(wishes, told, seen)
             where = f"round {turn} of {ROUNDS}"
             steps.append(Step(f"serve the {name} release, {where}", job.follow(there), goes_on=job.goes_on(there)))
@@ -69,7 +69,7 @@ def kept(wishes: Wishes, found: Comparison | None, told: Callable[[str], None], 
     rejected = {**dict(list(seen[SERVICE].rejected.items())[1 - KEPT :]), now.stamp: reason}
     event = {"schema": 2, "kind": "taken back", "stamp": now.stamp, "why": words.verdict(found)}
     notes = (json.dumps(rejected), json.dumps(event), HISTORY)
-    work = candidate.taken_back(program(seen[HOST]), reason, notes, wishes, seen)
+    work = candidate.taken_back(program(seen[HOST]), reason, notes, seen)
     return Decision(
         seen.replace(SERVICE, running_stamp=old.stamp, rejected=rejected),
         reasons=(f"go back to release {old.release}: {reason}",),

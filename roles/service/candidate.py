@@ -29,7 +29,6 @@ def record(wishes: Wishes, unit: Unit, observation: Observation) -> dict[str, An
     line asks a device to take, None where llama.cpp fits them itself; `plan`: what llama.cpp told of them, None where
     it was not asked; `seconds`: for the model to load. Raises CannotBuild."""
     wanted, host, model = wishes.settings.service, observation[HOST], observation[MODEL]
-    size = sum(one.file.size for one in model.files if one.file)
     plan = needed_plan(wishes, observation)
     return {
         "schema": 1,
@@ -41,7 +40,7 @@ def record(wishes: Wishes, unit: Unit, observation: Observation) -> dict[str, An
         "build": wishes.commit[:9],
         "server": f"{host.data_dir}/releases/{unit.release}/bin/llama-server",
         "model": model.path,
-        "load_bytes": size,
+        "load_bytes": size(observation),
         "context": wanted.context,
         "url": url(wanted),
         "key_file": key_file(wanted, host),
@@ -50,7 +49,7 @@ def record(wishes: Wishes, unit: Unit, observation: Observation) -> dict[str, An
         "devices": devices(wishes, observation),
         "layers": plan.gpu_layers if plan else None,
         "plan": plan.model_dump(include={"digest", "offloaded", "devices"}) if plan and plan.checked else None,
-        "seconds": LOAD_SECONDS + size // SLOWEST_DISK,
+        "seconds": LOAD_SECONDS + size(observation) // SLOWEST_DISK,
     }
 
 
@@ -59,28 +58,26 @@ def job(record: dict[str, Any], program: str) -> Job:
     return _switch('printf \'%s\' "$2" | "$1" switch', (program, json.dumps(record)), int(record["seconds"]))
 
 
-def rollback(record: dict[str, Any], program: str, reason: str) -> Job:
-    """Back to the service before the present one, which is that of `record`, proved; for `reason`, which is told."""
-    return _switch('"$1" rollback "$2"', (program, reason), int(record["seconds"]))
-
-
 def _switch(text: str, args: tuple[str, ...], seconds: int) -> Job:
     """Its time holds the slowest disk, twice, as another service may have to come back."""
     return Job("switch", "llama-server", text, args, 2 * (6 * seconds + ANSWER_SECONDS), SWITCH_MEMORY)
 
 
-def back(program: str, reason: str, wishes: Wishes, observation: Observation) -> Job:
+def back(program: str, reason: str, observation: Observation) -> Job:
     """Go to the last good service, which makes the present one the last good: twice is there and back."""
-    return _rollback('"$1" rollback "$2"', (program, reason), wishes, observation)
+    return _rollback('"$1" rollback "$2"', (program, reason), observation)
 
 
-def taken_back(program: str, reason: str, notes: tuple[str, str, str], wishes: Wishes, observation: Observation) -> Job:
+def taken_back(program: str, reason: str, notes: tuple[str, str, str], observation: Observation) -> Job:
     """The same for good. `notes`: all services that were taken back, as rejected.json; this one's line for the history
     of benchmarks, and that file."""
-    return _rollback(TAKEN_BACK, (program, reason, observation[HOST].data_dir, *notes), wishes, observation)
+    return _rollback(TAKEN_BACK, (program, reason, observation[HOST].data_dir, *notes), observation)
 
 
-def _rollback(text: str, args: tuple[str, ...], wishes: Wishes, observation: Observation) -> Job:
-    size = sum(one.file.size for one in observation[MODEL].files if one.file)
-    seconds = 2 * (6 * (LOAD_SECONDS + size // SLOWEST_DISK) + ANSWER_SECONDS)
-    return Job("switch", "llama-server", text, args, seconds, SWITCH_MEMORY)
+def _rollback(text: str, args: tuple[str, ...], observation: Observation) -> Job:
+    return _switch(text, args, LOAD_SECONDS + size(observation) // SLOWEST_DISK)
+
+
+def size(observation: Observation) -> int:
+    """Bytes of the model's files."""
+    return sum(one.file.size for one in observation[MODEL].files if one.file)
