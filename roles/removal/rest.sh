@@ -1,16 +1,19 @@
 # Removes releases, sources and notes, the record and its folders last. Arguments: "models" where those and the record stay.
 kept=$1
 data=$HOME/.local/share/paddock
+# A controller may be gone while its script still works here: the next run's claim waits for the end of it.
+exec 9>"$data/.claim"
+flock -w 60 9 || fail "$data/.claim is locked by somebody"
 paths=$(sort -r "$data/created/paths" 2>/dev/null || true)
 rm -rf "$HOME/.cache/paddock"
 cd "$data"
 # The claim is the last of it, and a run that is killed before leaves a host that still knows what to remove.
 if test "$kept" = models && test -d models; then
-    find . -mindepth 1 -maxdepth 1 ! -name models ! -name created ! -name run.lock -exec rm -rf {} +
-    rm -f created/linger run.lock
+    find . -mindepth 1 -maxdepth 1 ! -name models ! -name created ! -name run.lock ! -name .claim -exec rm -rf {} +
+    rm -f created/linger run.lock .claim
     exit
 fi
-find . -mindepth 1 -maxdepth 1 ! -name created ! -name run.lock -exec rm -rf {} +
+find . -mindepth 1 -maxdepth 1 ! -name created ! -name run.lock ! -name .claim -exec rm -rf {} +
 cd "$HOME"
 rm -rf "$data"
 printf '%s\n' "$paths" | while IFS= read -r path; do

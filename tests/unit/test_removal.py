@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -146,6 +148,21 @@ def test_a_folder_that_somebody_uses_by_now_stays(home: Path) -> None:
     (home / ".local/share/theirs").mkdir()
     run(home.parent, Script(decide.REST, ("",)))
     assert [path.name for path in (home / ".local/share").iterdir()] == ["theirs"]
+
+
+def test_a_run_that_comes_while_a_dead_runs_script_still_removes_waits_and_then_has_a_host_of_its_own(
+    home: Path,
+) -> None:
+    """The script is held up in the middle; the next run's claim must not be swept away by its end."""
+    slow = decide.REST.replace('rm -rf "$data"', 'touch "$HOME/../half"; sleep 1; rm -rf "$data"')
+    with ThreadPoolExecutor() as pool:
+        old = pool.submit(run, home.parent, Script(slow, ("",)))
+        while not (home.parent / "half").exists():
+            time.sleep(0.01)
+        run(home.parent, Script(claim.TAKE, (claim.holder(), "", "45")))
+        old.result()
+    assert (home / ".local/share/paddock/run.lock").read_text().strip() == claim.holder()
+    assert f"{home}/.local" in (home / ".local/share/paddock/created/paths").read_text().splitlines()
 
 
 def test_models_that_are_kept_stay_with_the_record_of_what_is_ours(home: Path) -> None:
