@@ -16,7 +16,8 @@ help:
 	@echo "make lint       ruff, mypy, shellcheck"
 	@echo "make check      lint, types, unit and plan tests; about a minute"
 	@echo "make update-pins INVENTORY=inventory/mine.py [DRY=1]    resolves refs and files anew, shows old -> new"
-	@echo "make soak       the property tests, with 10,000 examples each; downloads, killed 10 times each; the cap"
+	@echo "make soak       the property tests, with 10,000 examples each; downloads, killed 10 times each; the cap;"
+	@echo "                50 deploys, updates and removals, killed"
 	@echo "make bench      what a run costs on a host that is as wanted"
 	@echo "make bench-build  what a one-line update costs the compiler"
 	@echo "make bench-download  what a download costs beside curl and sha256sum"
@@ -66,6 +67,7 @@ soak: setup
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 1800 tests/unit/test_settings_fuzz.py tests/unit/test_gpu_properties.py
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 3000 tests/lab/test_model_resumed.py -k killed
 	PADDOCK_SOAK=1 $(BIN)/pytest --timeout 3000 tests/lab/test_benchmark_history.py -k turns
+	PADDOCK_SOAK=1 $(BIN)/pytest -s --timeout 12000 tests/lab/test_removal.py
 	$(BIN)/pytest tests/lab/test_memory_cap.py
 
 test-cuda: setup

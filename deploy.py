@@ -32,7 +32,7 @@ if wishes:
     if wanted.runs("browser"):
         browser(wanted=wanted.browser)
     if wanted.runs("service"):
-        lingering()  # before the long jobs: they outlive a lost connection only where the user lingers
+        lingering(wishes=wishes)  # before the long jobs: they outlive a lost connection only where the user lingers
     if wanted.runs("llama_cpp"):
         llama_cpp(wishes=wishes)
     if wanted.runs("memory"):

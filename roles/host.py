@@ -29,7 +29,9 @@ def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:
     own = f"/run/user/{os.getuid()}"
     os.environ.setdefault("XDG_RUNTIME_DIR", own)
     group = f"/sys/fs/cgroup/user.slice/user-{os.getuid()}.slice/user@{os.getuid()}.service/cgroup.controllers"
+    data = me.pw_dir + "/.local/share/paddock"
     return {
+        "data": ask["away"] if os.path.islink(data) and os.readlink(data) == ask["away"] else "",
         "user": me.pw_name,
         "uid": os.getuid(),
         "home": me.pw_dir,
@@ -42,6 +44,7 @@ def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:
         "user_manager": os.path.exists(own + "/systemd/private"),
         "lingers": os.path.exists("/var/lib/systemd/linger/" + me.pw_name),
         "memory_capped": "memory" in (read(group) or "").split(),
+        "system_capped": "memory" in (read("/sys/fs/cgroup/cgroup.controllers") or "").split(),
         "memory_total": memory.get("MemTotal", 0),
         "cpus": len(os.sched_getaffinity(0)),
         "certificates": any(os.path.exists(path) for path in ask["certificates"]),
@@ -50,7 +53,9 @@ def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:
 
 
 class HostSeen(Seen):
-    """Memory in bytes. `root`: how root is reached; `commands`: absolute paths, None where missing."""
+    """Memory in bytes. `root`: how root is reached; `commands`: absolute paths, None where missing. `data`: where the
+    user's own folder of data is, if that is a link of ours; else empty. `memory_capped`, `system_capped`: whether a cap
+    on the user's and on the system's units is enforced."""
 
     user: str
     uid: int
@@ -64,10 +69,12 @@ class HostSeen(Seen):
     user_manager: bool
     lingers: bool
     memory_capped: bool
+    system_capped: bool = False
     memory_total: int
     cpus: int
     certificates: bool
     commands: dict[str, str | None]
+    data: str = ""
 
     def can_be_root(self, has_password: bool) -> bool:
         return self.root in ("is", "free") or (self.root == "password" and has_password)
@@ -75,7 +82,17 @@ class HostSeen(Seen):
     @property
     def data_dir(self) -> str:
         """Where Paddock keeps what it builds, downloads and remembers on this host."""
+        return self.data or self.own_data
+
+    @property
+    def own_data(self) -> str:
+        """The same in the user's home: the folder itself, or a link to it."""
         return f"{self.home}/.local/share/paddock"
+
+    def located(self, path: str) -> str:
+        """A path without the link in the user's home, which the account of a system's service may not follow."""
+        own = self.own_data + "/"
+        return f"{self.data_dir}/{path[len(own) :]}" if path.startswith(own) else path
 
     @property
     def record(self) -> str:
@@ -86,6 +103,10 @@ class HostSeen(Seen):
 # What building, downloading and waiting need; roles.distribution knows which package brings each.
 COMMANDS = ("git", "cmake", "ninja", "g++", "ccache", "curl")
 
+# Releases and models of a system's service: nothing that runs is below a home, and by SELinux's own rules for /opt its
+# bin and lib folders are programs and libraries. The folder is the connecting user's, who builds and downloads there.
+AWAY = "/opt/paddock"
+
 # Where distributions keep the certificates that https is checked with.
 BUNDLES = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -94,7 +115,7 @@ BUNDLES = (
     "/etc/ssl/cert.pem",
 )
 
-HOST = Fragment("host", look_at_host, lambda _: {"commands": COMMANDS, "certificates": BUNDLES}, HostSeen)
+HOST = Fragment("host", look_at_host, lambda _: {"commands": COMMANDS, "certificates": BUNDLES, "away": AWAY}, HostSeen)
 
 
 def no_root(seen: HostSeen, what: str) -> str:

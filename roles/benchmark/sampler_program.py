@@ -112,7 +112,8 @@ class Process:
 
     def __init__(self, unit: str) -> None:
         names = ["MainPID", "ControlGroup", "MemoryMax", "CPUQuotaPerSecUSec"]
-        show = ["systemctl", "--user", "show", "-p", ",".join(names), unit]
+        theirs = [] if os.path.exists("/etc/systemd/system/" + unit) else ["--user"]
+        show = ["systemctl", *theirs, "show", "-p", ",".join(names), unit]
         told = subprocess.run(show, stdout=subprocess.PIPE, text=True, timeout=30).stdout
         properties = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
         self.pid = int(properties.get("MainPID") or 0)

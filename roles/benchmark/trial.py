@@ -16,12 +16,13 @@ from roles.host import HOST
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.service import candidate
-from roles.service.boot import program
+from roles.service import scope as scopes
 from roles.service.observe import SERVICE
 from roles.service.unit import wanted_unit
 from roles.wishes import Wishes
 
 ROUNDS = 2  # with the smoke run before them, three of the new; fewer cannot see a tenth on a restless machine
+ROOTS = "a service of the system's is root's to switch, and this is done by the user"
 KEPT = 20  # services that were taken back, and are not tried again
 
 
@@ -37,6 +38,8 @@ def alternated(wishes: Wishes, known: Sequence[Result], due: bool, seen: Observa
     old = next((result for result in reversed(known) if result.stamp == former(seen)), None)
     if not (wishes.settings.benchmark.benchmark_ab and due):
         return Decision(seen)
+    if scopes.of(wishes.settings.service) is scopes.SYSTEM:
+        return Decision(seen, left_out=f"benchmark_ab: {ROOTS}")
     if old is None:
         why = "no former service with figures is there to measure in alternation"
         return Decision(seen, left_out=f"benchmark_ab: {why}")
@@ -46,7 +49,7 @@ def alternated(wishes: Wishes, known: Sequence[Result], due: bool, seen: Observa
     steps = []
     for turn in range(1, ROUNDS + 1):
         for told, name in works:
-            there = candidate.back(program(seen[HOST]), "for a measurement", seen)
+            there = candidate.back(scopes.USER.program(seen[HOST]), "for a measurement", seen)
             run = decide.alternately(wishes, told, seen)
             where = f"round {turn} of {ROUNDS}"
             steps.append(Step(f"serve the {name} release, {where}", job.follow(there), goes_on=job.goes_on(there)))
@@ -62,14 +65,14 @@ def kept(wishes: Wishes, found: Comparison | None, told: Callable[[str], None], 
     has."""
     if found is None or found.kind != "worse" or wishes.settings.benchmark.benchmark_on_regression != "rollback":
         return Decision(seen)
-    if why := _stays(found, seen):
+    if why := ROOTS if scopes.of(wishes.settings.service) is scopes.SYSTEM else _stays(found, seen):
         return Decision(seen, left_out=f"benchmark_on_regression: it stays all the same: {why}")
     old, now = found.before[-1], found.now[-1]
     reason = f"release {now.release} was measured slower than {old.release}"
     rejected = {**dict(list(seen[SERVICE].rejected.items())[1 - KEPT :]), now.stamp: reason}
     event = {"schema": 2, "kind": "taken back", "stamp": now.stamp, "why": words.verdict(found)}
     notes = (json.dumps(rejected), json.dumps(event), HISTORY)
-    work = candidate.taken_back(program(seen[HOST]), reason, notes, seen)
+    work = candidate.taken_back(scopes.USER.program(seen[HOST]), reason, notes, seen)
     return Decision(
         seen.replace(SERVICE, running_stamp=old.stamp, rejected=rejected),
         reasons=(f"go back to release {old.release}: {reason}",),

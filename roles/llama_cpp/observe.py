@@ -42,8 +42,10 @@ def look_at_llama_cpp(ask: dict[str, Any]) -> dict[str, Any]:
     # What somebody refers to stays: any unit of this user's, what would come back, and what runs.
     units = os.path.expanduser("~/.config/systemd/user")
     paths = [units + "/" + name for name in entries(units)]
+    paths += ["/etc/systemd/system/" + name for name in entries("/etc/systemd/system")]
     paths += [path + "/" + name for path in paths if path.endswith(".d") for name in entries(path)]
-    texts = [read(path) or "" for path in [*paths, os.path.expanduser("~/.local/share/paddock/last-good.json")]]
+    paths += [folder + "/last-good.json" for folder in (os.path.dirname(folder), "/var/lib/paddock")]
+    texts = [read(path) or "" for path in paths]
     for process in entries("/proc") if shelf else []:
         try:
             texts.append(os.readlink("/proc/" + process + "/exe"))

@@ -68,7 +68,7 @@ def texts_of_units() -> Iterator[str]:
     folders = ["~/.config/systemd", "~/.local/share/systemd", "~/.config/containers/systemd", run, "/etc/systemd"]
     folders += ["/etc/containers/systemd", "/run/systemd/system", "/run/systemd/transient", "/usr/local/lib/systemd"]
     seen = set()
-    paths = [os.path.expanduser("~/.local/share/paddock/last-good.json")]
+    paths = [os.path.expanduser("~/.local/share/paddock/last-good.json"), "/var/lib/paddock/last-good.json"]
     for folder in folders:
         for at, inside, files in os.walk(os.path.expanduser(folder), followlinks=True):
             if os.path.realpath(at) in seen:

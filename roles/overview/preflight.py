@@ -85,7 +85,7 @@ def preflight(wishes: Wishes, seen: Observation, has_password: bool = True) -> D
             "every llama.cpp on this host reads /etc/llama.cpp/config.ini: what the unit does not say comes from there"
         )
     if wishes.settings.service.memory_cap_required == "warn":
-        notes.append(reasons.uncapped(seen[HOST]) or "")
+        notes.append(reasons.uncapped(wishes.settings.service, seen[HOST]) or "")
     return Decision(seen, refusal=refusal, left_out="; ".join(note for note in notes if note) or None)
 
 
@@ -203,7 +203,7 @@ def _memory(wishes: Wishes, seen: Observation) -> str | None:
         return f"service_memory_max={wanted.service_memory_max} is more than the {host.memory_total >> 20} MiB of RAM"
     if cap <= wanted.cache_ram_mib << 20:
         return f"service_memory_max is {cap >> 20} MiB here, and cannot hold cache_ram_mib={wanted.cache_ram_mib}"
-    if wanted.memory_cap_required is True and (uncapped := reasons.uncapped(host)):
+    if wanted.memory_cap_required is True and (uncapped := reasons.uncapped(wanted, host)):
         return f"{uncapped}; boot with cgroup v2, or set memory_cap_required='warn'"
     return None
 
@@ -242,4 +242,6 @@ def needs_root(wishes: Wishes, seen: Observation) -> bool:
         "browser": browser.policy_set(wanted.browser, True, seen),
         "service": service_decisions.lingering(True, seen),
     }
+    if wanted.runs("service") and wanted.service.service_scope == "system":
+        return True  # the unit, and all that is done about it
     return any(step.script.root for role, decision in due.items() if wanted.runs(role) for step in decision.steps)

@@ -15,6 +15,7 @@ from roles.browser import report
 from roles.browser.observe import BROWSER
 from roles.browser.table import MODEL_SERVICE
 from roles.gpu.classify import Nvidia
+from roles.host import HOST
 from roles.machine import MACHINE
 from roles.model import header
 from roles.model.observe import MODEL
@@ -55,7 +56,7 @@ def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
     told = options(service.unit or "")
     serves = [
         told.get("-m", "no model").rsplit("/", 1)[-1],
-        *(about(wishes, seen) if told.get("-m") == seen[MODEL].path else []),
+        *(about(wishes, seen) if told.get("-m") == seen[HOST].located(seen[MODEL].path) else []),
         f"release {told.get('release', 'none')}",
         sandbox.told(service.unit or ""),
         f"{service.shown('ActiveState') or 'no unit'}, {service.shown('NRestarts') or 0} restarts",

@@ -12,6 +12,7 @@ from roles.operation import Decision, Step
 from roles.packages.decide import RECORD
 from roles.remote import Script
 from roles.removal.observe import MADE, MadeSeen
+from roles.service.decide import GIVE_WAY, PLACE, PLACE_SECONDS
 
 HERE = Path(__file__).parent
 UNITS, ROOT, REST = ((HERE / f"{name}.sh").read_text("utf-8") for name in ("units", "root", "rest"))
@@ -32,17 +33,23 @@ def removed(wanted: Wanted, has_password: bool, observation: Observation) -> Dec
     host, seen = observation[HOST], observation[MADE]
     models = 0 if wanted.keep_models else seen.models
     packages = wanted.remove_packages and bool(seen.packages or seen.unsettled)
-    ours = [*seen.units, *seen.policies, *seen.data]
+    ours = [*seen.units, *seen.policies, *seen.data, *(["system"] if seen.system else [])]
     record = seen.recorded and not wanted.keep_models
     if not (ours or seen.linger or seen.cache or models or packages or record):
         return Decision(observation)
     needs = [f"the policy {path}" for path in seen.policies]
+    needs += ["the system's service"] if seen.system or host.data else []
     needs += [f"lingering of {host.user}"] if seen.linger else []
     needs += [f"{len(seen.packages)} packages"] if packages else []
     may = host.can_be_root(has_password)
     if needs and not may:
         return Decision(observation, refusal=no_root(host, f"{', '.join(needs)} cannot be taken back"))
     steps = [Step("stop and remove the units", Script(UNITS, (), seconds=STOP_SECONDS))]
+    if seen.system:
+        steps.append(Step("remove the system's service", Script(GIVE_WAY, ("remove",), root=True)))
+    if host.data:
+        home = (host.user, host.own_data, host.data, "home")
+        steps.append(Step("bring models and notes home", Script(PLACE, home, root=True, seconds=PLACE_SECONDS)))
     if needs or (may and any(not path.startswith(host.home + "/") for path in seen.paths)):
         steps.append(Step("take back what root made", by_root(wanted, host, seen)))
     kept = "models" if wanted.keep_models else ""
@@ -60,13 +67,14 @@ def by_root(wanted: Wanted, host: HostSeen, seen: MadeSeen) -> Script:
     """The script for what the user may not remove."""
     tool = manager(host) if wanted.remove_packages else None
     linger = host.user if seen.linger else ""
-    arguments = (f"{host.data_dir}/created", linger, tool or "", *seen.policies)
+    arguments = (f"{host.own_data}/created", linger, tool or "", *seen.policies)
     return Script(RECORD + ROOT, arguments, root=True, seconds=PACKAGE_SECONDS)
 
 
 def reasons(wanted: Wanted, seen: MadeSeen) -> list[str]:
     """What goes, a line for each kind."""
     told = [f"remove {name}" for name in (*seen.units, *seen.policies)]
+    told += ["remove the system's service"] if seen.system else []
     told += ["turn lingering off, which Paddock turned on"] if seen.linger else []
     if seen.rest:
         told.append(f"remove releases, sources and notes: {seen.rest / 1e9:.1f} GB")
@@ -94,4 +102,4 @@ def _after(wanted: Wanted, observation: Observation) -> Observation:
     seen, keep = observation[MADE], wanted.keep_models
     packages = () if wanted.remove_packages or not keep else seen.packages
     gone = MadeSeen(drop_ins=seen.drop_ins, packages=packages, recorded=keep, models=seen.models if keep else 0)
-    return observation.replace(MADE, **gone.model_dump())
+    return observation.replace(MADE, **gone.model_dump()).replace(HOST, data="")

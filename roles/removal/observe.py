@@ -31,7 +31,10 @@ def look_at_made(ask: dict[str, Any]) -> dict[str, Any]:
     units = os.path.expanduser("~/.config/systemd/user")
     names = [name for name in entries(units) if name.startswith("paddock-")]
     ours = [name for name in names if (read(units + "/" + name, 200) or "").startswith("# Written by Paddock")]
+    system = [name for name in entries("/etc/systemd/system") if name.startswith("paddock-")]
+    heads = [read("/etc/systemd/system/" + name, 200) or "" for name in system]
     return {
+        "system": any(head.startswith("# Written by Paddock") for head in heads) or os.path.isdir("/var/lib/paddock"),
         "units": ours,
         "drop_ins": [name for name in names if name.endswith(".d")],
         "policies": [path for path in ask["policies"] if os.path.lexists(path)],
@@ -48,12 +51,13 @@ def look_at_made(ask: dict[str, Any]) -> dict[str, Any]:
 
 
 class MadeSeen(Seen):
-    """`units`: files of ours in the user's manager; `drop_ins`: the user's own beside them. `policies`: our files in
-    the browsers' folders. `linger`: Paddock turned it on. `packages`: those that came by Paddock; `unsettled`: an
-    installation was killed, and its list is to be made. `paths`: folders that were absent before the first run and are
-    there now. `data`: what lies in our own folder beside models and record; `recorded`: that folder is there. `models`,
-    `rest`: bytes on disk."""
+    """`system`: a service of the system's, or what is kept for it. `units`: files of ours in the user's manager;
+    `drop_ins`: the user's own beside them. `policies`: our files in the browsers' folders. `linger`: Paddock turned it
+    on. `packages`: those that came by Paddock; `unsettled`: an installation was killed, and its list is to be made.
+    `paths`: folders that were absent before the first run and are there now. `data`: what lies in our own folder beside
+    models and record; `recorded`: that folder is there. `models`, `rest`: bytes on disk."""
 
+    system: bool = False
     units: tuple[str, ...] = ()
     drop_ins: tuple[str, ...] = ()
     policies: tuple[str, ...] = ()

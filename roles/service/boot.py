@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from roles.gpu.classify import classify
 from roles.gpu.observe import GPU
-from roles.host import HostSeen
 from roles.llama_cpp import cmake
 from roles.observation import Observation
 from roles.wishes import Wishes
 
 DEVICE_SECONDS = 60  # that a boot waits for the devices
-
-
-def program(host: HostSeen) -> str:
-    """Where paddock-switch is on the host."""
-    return f"{host.data_dir}/bin/paddock-switch"
 
 
 def devices(wishes: Wishes, observation: Observation) -> tuple[str, ...]:
@@ -26,6 +20,6 @@ def devices(wishes: Wishes, observation: Observation) -> tuple[str, ...]:
     return build.rpc_servers if kind == "rpc" else ()
 
 
-def boot_check(host: HostSeen, server: str, devices: tuple[str, ...]) -> list[str]:
-    """The words of ExecStartPre: the devices are waited for. None for a service on the CPU."""
-    return [program(host), "wait-device", str(DEVICE_SECONDS), server, *devices] if devices else []
+def boot_check(program: str, server: str, devices: tuple[str, ...]) -> list[str]:
+    """The words of ExecStartPre: paddock-switch waits for the devices. None for a service on the CPU."""
+    return [program, "wait-device", str(DEVICE_SECONDS), server, *devices] if devices else []

@@ -11,6 +11,7 @@ from roles.job import Job
 from roles.memory.wanted import needed_plan
 from roles.model.observe import MODEL
 from roles.observation import Observation
+from roles.service import scope as scopes
 from roles.service.boot import devices
 from roles.service.command import UNIT
 from roles.service.directives import held
@@ -32,14 +33,14 @@ def record(wishes: Wishes, unit: Unit, observation: Observation) -> dict[str, An
     plan = needed_plan(wishes, observation)
     return {
         "schema": 1,
-        "manager": "user",
+        "manager": scopes.of(wanted).manager,
         "unit": UNIT,
         "text": unit.text,
         "stamp": unit.stamp,
         "release": unit.release,
         "build": wishes.commit[:9],
         "server": f"{host.data_dir}/releases/{unit.release}/bin/llama-server",
-        "model": model.path,
+        "model": host.located(model.path),
         "load_bytes": size(observation),
         "context": wanted.context,
         "url": url(wanted),

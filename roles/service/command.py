@@ -14,10 +14,12 @@ from roles.memory.plan import Split
 from roles.memory.ram import Limits
 from roles.memory.words import TO_COME, split_words, words
 from roles.service.options import asked_for, spelled
+from roles.service.scope import ACCOUNT, CREDENTIAL, USER, Scope
 from roles.settings import Service
 
 UNIT = "paddock-llama-server.service"
 WATCHDOG = "paddock-watchdog"
+HANDED_OVER = f"%d/{CREDENTIAL}"
 _TEMPLATES = jinja2.Environment(
     trim_blocks=True,
     loader=jinja2.FileSystemLoader(Path(__file__).parents[2] / "templates"),
@@ -72,13 +74,17 @@ def arguments(
 class Frame:
     """What a unit is made of beside its command line. `systemd`: the version that will read it. `unset`: variables of
     the environment that the process does not get. `sandbox`: further directives.
-    `boot_check`: the words of what must end well before each start."""
+    `boot_check`: the words of what must end well before each start; `modprobe`: NVIDIA's helper that root runs before
+    that; `key_file`: API keys that the system's manager hands over."""
 
     limits: Limits
     systemd: int = 0
     unset: Collection[str] = ()
     sandbox: tuple[str, ...] = ()
     boot_check: Sequence[str] = ()
+    scope: Scope = USER
+    modprobe: str | None = None
+    key_file: str = ""
 
 
 def unit_text(command: list[str], model: str, frame: Frame, identity: str) -> str:
@@ -89,6 +95,10 @@ def unit_text(command: list[str], model: str, frame: Frame, identity: str) -> st
     def render(stamp: str) -> str:
         return _TEMPLATES.get_template("llama-server.service.j2").render(
             unit=UNIT,
+            scope=frame.scope,
+            account=ACCOUNT,
+            modprobe=frame.modprobe,
+            credential=f"{CREDENTIAL}:{unit_path(frame.key_file)}" if frame.key_file else "",
             model=model.replace("%", "%%"),  # a description is not a command line: only % means something in it
             stamp=stamp,
             command=" ".join(map(escaped, command)),
@@ -104,10 +114,10 @@ def unit_text(command: list[str], model: str, frame: Frame, identity: str) -> st
     return render(hashlib.sha256((render("") + identity).encode()).hexdigest()[:16])
 
 
-def watchdog_texts(program: str) -> tuple[str, str]:
+def watchdog_texts(program: str, scope: Scope) -> tuple[str, str]:
     """Service and timer of the watchdog."""
     service, timer = (_TEMPLATES.get_template(f"{name}.j2") for name in (WATCHDOG + ".service", WATCHDOG + ".timer"))
-    return service.render(command=f"{escaped(program)} watch"), timer.render()
+    return service.render(command=f"{escaped(program)} watch"), timer.render(systemctl=scope.words)
 
 
 def shown(size: int) -> str:
@@ -123,7 +133,15 @@ def stamp_of(text: str) -> str:
     return next(line.rpartition("=")[2] for line in text.splitlines() if "PADDOCK_STAMP=" in line)
 
 
+def unit_path(path: str) -> str:
+    """A path as the value of a directive that is no command line: only % means something in it."""
+    return path.replace("%", "%%")
+
+
 def escaped(word: str) -> str:
-    """A word for a unit file: systemd expands % and $, and splits at blanks unless quoted."""
+    """A word for a unit file: systemd expands % and $, and splits at blanks unless quoted. One stays as it is: the path
+    that only systemd knows, of what it hands over."""
+    if word == HANDED_OVER:
+        return word
     safe = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{safe}"' if not safe or any(c in safe for c in " \t'\"\\;#") else safe

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 
 from roles import job
-from roles.host import HOST, HostSeen, no_root
+from roles.host import AWAY, HOST, HostSeen, no_root
 from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.machine import MACHINE
@@ -15,11 +16,13 @@ from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
-from roles.service import boot, candidate, reasons
+from roles.service import candidate, reasons
+from roles.service import scope as scopes
 from roles.service.command import UNIT, watchdog_texts
 from roles.service.directives import held
 from roles.service.gate import PROGRAM
 from roles.service.observe import SERVICE, Guard, Process
+from roles.service.scope import Scope
 from roles.service.unit import Unit, wanted_unit
 from roles.wishes import Wishes
 
@@ -27,8 +30,11 @@ AWAKE = (
     "from boot on it holds its memory and keeps the card awake, on battery too; sleep_idle_seconds=600 gives both back"
     " while nobody asks, service_autostart=False leaves starting it to you"
 )
-INSTALL = (Path(__file__).parent / "install.sh").read_text("utf-8")
-LINGER = (Path(__file__).parent / "linger.sh").read_text("utf-8")
+INSTALL, LINGER, PLACE, SWITCH, GIVE_WAY = (
+    (Path(__file__).parent / f"{name}.sh").read_text("utf-8")
+    for name in ("install", "linger", "place", "switch", "give_way")
+)
+PLACE_SECONDS = 3600  # models may have to move to another disk
 
 
 def lingering(has_password: bool, observation: Observation) -> Decision:
@@ -44,20 +50,35 @@ def lingering(has_password: bool, observation: Observation) -> Decision:
     return Decision(after, (f"{host.user} does not linger",), (step,))
 
 
-def guarded(observation: Observation) -> Decision:
+def placed(wishes: Wishes, has_password: bool, observation: Observation) -> Decision:
+    """Releases and models are where the service's manager may use them: for the system's, not below a home."""
+    host, out = observation[HOST], scopes.of(wishes.settings.service) is scopes.SYSTEM
+    if bool(host.data) == out:
+        return Decision(observation)
+    if not host.can_be_root(has_password):
+        return Decision(observation, refusal=no_root(host, f"service_scope={wishes.settings.service.service_scope!r}"))
+    arguments = (host.user, host.own_data, AWAY if out else host.data, "out" if out else "home")
+    step = Step("move releases and models", Script(PLACE, arguments, root=True, seconds=PLACE_SECONDS))
+    why = f"releases and models move to {AWAY if out else host.own_data}"
+    return Decision(observation.replace(HOST, data=AWAY if out else ""), (why,), (step,))
+
+
+def guarded(wishes: Wishes, observation: Observation) -> Decision:
     """paddock-switch and the watchdog, which the unit and the next decision count on, are on the host."""
-    host, seen = observation[HOST], observation[SERVICE].guard
-    wanted = guard(host)
+    host, seen, scope = observation[HOST], observation[SERVICE].guard, scopes.of(wishes.settings.service)
+    wanted = guard(host, scope)
     if not host.user_manager or seen == wanted or (seen and seen.masked(wanted)):
         return Decision(observation)
     why = "another paddock-switch or watchdog" if seen and seen.program else "paddock-switch is not there yet"
-    step = Step("install paddock-switch", Script(INSTALL, (PROGRAM, wanted.service or "", wanted.timer or "")))
+    state, units = (place.replace("~", host.home, 1) for place in (scope.state, scope.units))
+    arguments = (PROGRAM, wanted.service or "", wanted.timer or "", state, units, scope.manager)
+    step = Step("install paddock-switch", Script(INSTALL, arguments, root=scope is scopes.SYSTEM))
     return Decision(observation.replace(SERVICE, guard=wanted), (why,), (step,))
 
 
-def guard(host: HostSeen) -> Guard:
+def guard(host: HostSeen, scope: Scope) -> Guard:
     """What shall be on the host to look after the service."""
-    service, timer = watchdog_texts(boot.program(host))
+    service, timer = watchdog_texts(scope.program(host), scope)
     return Guard(program=hashlib.sha256(PROGRAM.encode()).hexdigest(), service=service, timer=timer)
 
 
@@ -74,7 +95,7 @@ def running(wishes: Wishes, observation: Observation) -> Decision:
         who = "somebody stopped" if unit.autostart else "service_autostart is False, nobody has started"
         return Decision(
             observation,
-            left_out=f"{who} {UNIT}, and it stays so; `systemctl --user start {UNIT}` brings it back"
+            left_out=f"{who} {UNIT}, and it stays so; `{scopes.of(wanted).words} start {UNIT}` brings it back"
             " (unmask it first if it is masked)",
         )
     if told := reasons.taken_back(unit, seen, wishes.settings.benchmark):
@@ -89,10 +110,24 @@ def running(wishes: Wishes, observation: Observation) -> Decision:
         return Decision(observation, left_out=told)
     if seen.unit is None and observation[MACHINE].battery and unit.autostart and not wanted.sleep_idle_seconds:
         why.append(AWAKE)
-    path = f"~/.config/systemd/user/{UNIT}"
-    switch = candidate.job(candidate.record(wishes, unit, observation), boot.program(observation[HOST]))
-    step = Step("start llama-server", job.follow(switch), (path, seen.unit or "", unit.text), job.goes_on(switch))
-    return Decision(_after(unit, observation), tuple(why), (step,))
+    return Decision(_after(unit, observation), tuple(why), switching(wishes, unit, observation))
+
+
+def switching(wishes: Wishes, unit: Unit, observation: Observation) -> tuple[Step, ...]:
+    """The steps to the wanted service; one of the other manager's gives way to it, and comes back where it fails."""
+    scope, host, seen = scopes.of(wishes.settings.service), observation[HOST], observation[SERVICE]
+    record, program = candidate.record(wishes, unit, observation), scope.program(host)
+    switch = candidate.job(record, program)
+    diff = (f"{scope.units}/{UNIT}", seen.unit or "", unit.text)
+    if scope is scopes.SYSTEM:
+        arguments = (program, json.dumps(record), str(switch.seconds), str(switch.memory), host.user, str(host.uid))
+        script = Script(SWITCH, arguments, root=True, seconds=switch.seconds + 120)
+        return (Step("start llama-server", script, diff, "it goes on there, and the same command waits for it"),)
+    start = Step("start llama-server", job.follow(switch), diff, job.goes_on(switch))
+    if not seen.elsewhere:
+        return (start,)
+    stop, remove = (Script(GIVE_WAY, (word,), root=True) for word in ("stop", "remove"))
+    return (Step("stop the system's service", stop), start, Step("remove the system's service", remove))
 
 
 def refused(wishes: Wishes, unit: Unit, observation: Observation) -> str | None:
@@ -107,7 +142,7 @@ def refused(wishes: Wishes, unit: Unit, observation: Observation) -> str | None:
         return f"{wishes.model.file} is not on this host, or not verified; run the model role too"
     if not wishes.model and not model.is_gguf:
         return f"model_path={model.path!r} is not a GGUF on this host"
-    if wanted.memory_cap_required is True and (uncapped := reasons.uncapped(host)):
+    if wanted.memory_cap_required is True and (uncapped := reasons.uncapped(wanted, host)):
         return f"{uncapped}; boot with cgroup v2, or set memory_cap_required='warn'"
     return (
         reasons.unfit_model(wanted, model)
@@ -134,6 +169,7 @@ def _after(unit: Unit, observation: Observation) -> Observation:
         last_good=worked or before.last_good,
         unit=unit.text,
         running_stamp=unit.stamp,
+        elsewhere=False,
         proved=unit.stamp,
         switch=None,
         watchdog=None,

@@ -23,9 +23,9 @@ def _same(value: str) -> str:
 
 # Those of the sandbox that are printed as they are written.
 PLAIN = """
-    CapabilityBoundingSet KeyringMode LockPersonality MemoryDenyWriteExecute NoNewPrivileges PrivateDevices PrivateTmp
-    PrivateUsers ProtectClock ProtectControlGroups ProtectHome ProtectHostname ProtectKernelLogs ProtectKernelModules
-    ProtectKernelTunables ProtectProc ProtectSystem RemoveIPC RestrictRealtime RestrictSUIDSGID
+    CapabilityBoundingSet DevicePolicy KeyringMode LockPersonality MemoryDenyWriteExecute NoNewPrivileges PrivateDevices
+    PrivateTmp PrivateUsers ProtectClock ProtectControlGroups ProtectHome ProtectHostname ProtectKernelLogs
+    ProtectKernelModules ProtectKernelTunables ProtectProc ProtectSystem RemoveIPC RestrictRealtime RestrictSUIDSGID
 """.split()  # noqa: SIM905
 # By directive: the property that `systemctl show` prints, and how it writes the value. Not here: what it prints in a
 # form of its own (filters of system calls), and what is proved by other means (the command, the stamp).

@@ -1,5 +1,6 @@
-# Installs paddock-switch and its watchdog. Arguments: the program, the watchdog's service and timer.
-data=$HOME/.local/share/paddock units=$HOME/.config/systemd/user
+# Installs paddock-switch and its watchdog. Arguments: the program, the watchdog's service and timer, the folder of its
+# state, the folder of the units, whose manager (user or system).
+data=$4 units=$5 theirs=--$6
 umask 022
 put() {
     mkdir -p "$(dirname "$1")"
@@ -14,6 +15,6 @@ new=yes
 test ! -e "$units/paddock-watchdog.timer" || new=no
 put "$units/paddock-watchdog.service" 0644 "$2"
 put "$units/paddock-watchdog.timer" 0644 "$3"
-systemctl --user daemon-reload
+systemctl "$theirs" daemon-reload
 # One that somebody disabled or stopped stays so.
-if test $new = yes; then systemctl --user enable --quiet --now paddock-watchdog.timer; fi
+if test $new = yes; then systemctl "$theirs" enable --quiet --now paddock-watchdog.timer; fi

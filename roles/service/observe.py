@@ -8,6 +8,7 @@ from pydantic import Field
 
 from roles.observation import Fragment, Seen
 from roles.probe_tools import entries, node, read, run, user_name
+from roles.service import scope as scopes
 from roles.service.command import UNIT, WATCHDOG
 from roles.service.directives import PROPERTIES
 
@@ -18,8 +19,10 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
     import json
     import os
     import re
+    import time
 
-    data = os.path.expanduser("~/.local/share/paddock")
+    data, folder = (os.path.expanduser(ask[name]) for name in ("state", "units"))
+    theirs = ["--user"] if ask["manager"] == "user" else []
 
     def kept(name: str) -> Any:
         """A record that paddock-switch keeps; None where there is none, or it is torn."""
@@ -31,14 +34,22 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
 
     names = ["ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "NeedDaemonReload", "Result"]
     names += ["MemoryCurrent", "MemoryPeak", "InactiveEnterTimestampMonotonic", "LoadState", "DropInPaths"]
+    names += ["ExecMainStartTimestampMonotonic"]
     names += ask["properties"]
-    shown = run(["systemctl", "--user", "show", ask["unit"], "--property=" + ",".join(names)])
+    shown = run(["systemctl", *theirs, "show", ask["unit"], "--property=" + ",".join(names)])
     properties = dict(line.split("=", 1) for line in (shown or {"out": ""})["out"].splitlines() if "=" in line)
     pid = properties.get("MainPID", "0")
     stamp = re.search(r"\0PADDOCK_STAMP=([0-9a-f]+)", "\0" + (read(f"/proc/{pid}/environ") or ""))
-    path = os.path.expanduser("~/.config/systemd/user/" + ask["unit"])
+    path = folder + "/" + ask["unit"]
     masked = os.path.realpath(path) == "/dev/null"
-    units = os.path.dirname(path) + "/" + ask["watchdog"]
+    running = stamp.group(1) if stamp else None
+    if running is None and not theirs and pid != "0" and properties.get("NeedDaemonReload") == "no":
+        # Another account's environment is closed to us. A process that began after the file was written has its stamp.
+        began = time.time() - time.monotonic() + int(properties.get("ExecMainStartTimestampMonotonic", "0")) / 1e6
+        stamp = re.search(r"PADDOCK_STAMP=([0-9a-f]+)", read(path) or "")
+        running = stamp.group(1) if stamp and began > os.stat(path).st_mtime - 1 else None
+    elsewhere = read(os.path.expanduser(ask["elsewhere"]) + "/" + ask["unit"], 200) or ""
+    units = folder + "/" + ask["watchdog"]
     program = read(data + "/bin/paddock-switch")
     guard = {
         "program": hashlib.sha256(program.encode()).hexdigest() if program else None,
@@ -54,8 +65,8 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
     # It has come back since, and systemd's Result is of the last end alone; the journal remembers.
     killed = None
     if properties.get("NRestarts", "0") != "0" or properties.get("Result") == "oom-kill":
-        fields = [f"USER_UNIT={ask['unit']}", "UNIT_RESULT=oom-kill"]
-        told = run(["journalctl", "--user", "--boot", "--quiet", "--lines=1", "--output=short-iso", *fields])
+        fields = [("USER_UNIT=" if theirs else "UNIT=") + ask["unit"], "UNIT_RESULT=oom-kill"]
+        told = run(["journalctl", *theirs, "--boot", "--quiet", "--lines=1", "--output=short-iso", *fields])
         killed = (told or {"out": ""})["out"].partition(" ")[0] or None
 
     # A listening socket is known by its inode; whose it is, only to its owner and to root.
@@ -75,6 +86,9 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
                 continue
             if link in inodes:
                 holder = {"pid": int(process), "name": (read(f"/proc/{process}/comm") or "").strip()}
+    main = node("/proc/" + pid)
+    if holder is None and not theirs and main and main["uid"] == owner:  # the account is the service's alone
+        holder = {"pid": int(pid), "name": (read(f"/proc/{pid}/comm") or "").strip()}
     return {
         "last_good": (kept("last-good.json") or {}).get("text"),
         "unit": None if masked else read(path),
@@ -87,7 +101,8 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
         "watchdog": kept("watchdog.json"),
         "guard": guard if any(guard.values()) else None,
         "key_file": key_file,
-        "running_stamp": stamp.group(1) if stamp else None,
+        "running_stamp": running,
+        "elsewhere": elsewhere.startswith("# Written by Paddock"),
         "first_port": int((read("/proc/sys/net/ipv4/ip_unprivileged_port_start") or "1024").strip()),
         "port_taken": bool(inodes),
         "port_holder": holder,
@@ -145,8 +160,9 @@ class ServiceSeen(Seen):
     """`unit`: the text of its file; `properties`: systemd's own, as printed; `running_stamp`: the process's; `proved`:
     the stamp of the last one that was seen to answer; `last_good`: the unit that comes back where a new one fails.
     `rejected`: by stamp, why a service was taken back although it answered.
-    `outgrew`: when the kernel killed it since the last boot as it outgrew its cap, as journalctl writes it;
-    `system_config`: a file of settings that every llama.cpp on this host reads."""
+    `elsewhere`: our unit is in the other manager too, the user's or the system's. `outgrew`: when the kernel killed it
+    since the last boot as it outgrew its cap, as journalctl writes it; `system_config`: a file of settings that every
+    llama.cpp on this host reads."""
 
     unit: str | None
     masked: bool = False
@@ -165,6 +181,7 @@ class ServiceSeen(Seen):
     port_holder: Process | None
     port_owner: str | None = None
     system_config: bool = False
+    elsewhere: bool = False
 
     def shown(self, name: str) -> str:
         return self.properties.get(name, "")
@@ -178,15 +195,20 @@ class ServiceSeen(Seen):
         return int(self.shown("MainPID") or 0)
 
 
-SERVICE = Fragment(
-    "service",
-    look_at_service,
-    lambda wishes: {
+def ask_for_service(wishes: Any) -> dict[str, Any]:
+    wanted = wishes.settings.service
+    scope = scopes.of(wanted)
+    return {
         "unit": UNIT,
         "properties": PROPERTIES,
         "watchdog": WATCHDOG,
-        "port": wishes.settings.service.port,
-        "key_file": wishes.settings.service.api_key_file,
-    },
-    ServiceSeen,
-)
+        "manager": scope.manager,
+        "units": scope.units,
+        "state": scope.state,
+        "elsewhere": scopes.other(scope).units,
+        "port": wanted.port,
+        "key_file": wanted.api_key_file,
+    }
+
+
+SERVICE = Fragment("service", look_at_service, ask_for_service, ServiceSeen)

@@ -53,5 +53,6 @@ class SandboxSeen(Seen):
     trial: Trial | None = None
 
 
-PATH = "~/.local/share/paddock/sandbox.json"
+NAME = "sandbox.json"
+PATH = f"~/.local/share/paddock/{NAME}"
 SANDBOX = Fragment("sandbox", look_at_sandbox, lambda _: {"path": PATH}, SandboxSeen, SandboxSeen())

@@ -21,15 +21,21 @@ def lingering() -> Generator[PyinfraCommand]:
 
 
 @operation()
+def placed(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """Releases and models are where the service's manager may use them."""
+    yield from converge(partial(decide.placed, wishes, remote.has_password()))
+
+
+@operation()
 def sandboxed(wishes: Wishes) -> Generator[PyinfraCommand]:
     """The service's sandbox has been tried with its release on this host."""
     yield from converge(partial(sandbox.sandboxed, wishes))
 
 
 @operation()
-def guarded() -> Generator[PyinfraCommand]:
+def guarded(wishes: Wishes) -> Generator[PyinfraCommand]:
     """paddock-switch, which proves a service, and the watchdog are on the host."""
-    yield from converge(decide.guarded)
+    yield from converge(partial(decide.guarded, wishes))
 
 
 @operation()

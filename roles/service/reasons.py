@@ -36,6 +36,8 @@ def reasons(unit: Unit, seen: ServiceSeen) -> list[str]:
     for name, value in {} if own or found else held(unit.text).items():
         if seen.shown(name) != value and not found:
             found.append(f"{name} is {seen.shown(name) or 'unknown to this systemd'} and not {value}")
+    if seen.elsewhere and not found:
+        found.append(f"{UNIT} is in the other manager too, which gives way")
     if seen.shown("NeedDaemonReload") == "yes" and not found:
         found.append("systemd has not loaded the unit as it is on disk")
     if found and seen.switch and seen.switch.why and seen.switch.stamp == unit.stamp:
@@ -111,6 +113,8 @@ def disabled_by_hand(seen: ServiceSeen) -> bool:
 def stolen_port(wanted: Service, seen: ServiceSeen) -> str | None:
     """The sentence about a port that is somebody else's."""
     holder = seen.port_holder
+    if seen.elsewhere and (holder is None or holder.name == "llama-server"):
+        return None  # it gives way
     if not seen.port_taken or (holder and holder.pid == seen.main_pid):
         return None
     who = f"{holder.name} (pid {holder.pid})" if holder else f"a process of {seen.port_owner or 'another user'}"
@@ -151,8 +155,11 @@ def bad_key_file(wanted: Service, seen: ServiceSeen, host: HostSeen) -> str | No
     return None
 
 
-def uncapped(host: HostSeen) -> str | None:
+def uncapped(wanted: Service, host: HostSeen) -> str | None:
     """The sentence about a cap that systemd accepts and the kernel would not enforce."""
+    if wanted.service_scope == "system":
+        told = "the memory controller is not systemd's here, so MemoryMax would be accepted and not enforced"
+        return None if host.system_capped else told
     if not host.user_manager or host.memory_capped:
         return None
     return (

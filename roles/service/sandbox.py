@@ -19,10 +19,12 @@ from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import wanted_release
 from roles.machine import MACHINE
+from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
-from roles.service.observe_sandbox import PATH, SANDBOX, Trial
+from roles.service import scope as scopes
+from roles.service.observe_sandbox import NAME, SANDBOX, Trial
 from roles.wishes import Wishes
 
 PROGRAM = (Path(__file__).parent / "sandbox_program.py").read_text("utf-8")
@@ -52,11 +54,23 @@ FILES = (
     "ProtectKernelModules=yes",
     "ProtectKernelTunables=yes",
 )
+# What only the system's manager can take from a process; and what would take its card.
+SYSTEM = (
+    "CapabilityBoundingSet=",
+    "KeyringMode=private",
+    "ProtectHostname=yes",
+    "ProtectKernelLogs=yes",
+    "ProtectProc=invisible",
+    "RemoveIPC=yes",
+)
+NO_CARD = ("DevicePolicy=closed", "PrivateDevices=yes", "ProtectClock=yes")
 # Code that is made at run time is CUDA's own way with PTX, and no business of a server on the CPU.
 NO_JIT = "MemoryDenyWriteExecute=yes"
 # Where CUDA keeps what it compiled from PTX: a folder of systemd's, as the rest cannot be written.
 CUDA_CACHE = ("CacheDirectory=paddock/cuda", "Environment=CUDA_CACHE_PATH=%C/paddock/cuda")
-NAMES = {line.partition("=")[0] for line in (*CALLS, *FILES, NO_JIT, *CUDA_CACHE)}
+NAMES = {line.partition("=")[0] for line in (*CALLS, *FILES, *SYSTEM, *NO_CARD, NO_JIT, *CUDA_CACHE)}
+# Of systemd-run, for a unit like the service.
+FLAGS = {"user": ["--user"], "system": [f"--property=User={scopes.ACCOUNT}", "--property=DynamicUser=yes"]}
 # Options of llama-server that name what it writes.
 WRITES = ("--slot-save-path", "--log-file")
 
@@ -65,6 +79,9 @@ def offered(wishes: Wishes, observation: Observation) -> tuple[Groups, str | Non
     """The groups of directives that this host may have, and why some are left out."""
     seen, machine = observation[SANDBOX], observation[MACHINE]
     cuda = cmake.backend(wishes.settings.llama_cpp, classify(observation[GPU])) == "cuda"
+    scope = scopes.of(wishes.settings.service)
+    if scope is scopes.SYSTEM:
+        return of_the_system(wishes, observation, cuda), None
     if cuda and seen.modprobe and not seen.uvm_at_boot:
         return {}, (
             f"the first start after a boot needs {seen.modprobe}, which becomes root and makes /dev/nvidia-uvm, and no"
@@ -74,10 +91,36 @@ def offered(wishes: Wishes, observation: Observation) -> tuple[Groups, str | Non
     groups: Groups = {"calls": CALLS if cuda else (*CALLS, NO_JIT)}
     if not machine.user_namespaces:
         return groups, "users may make no namespaces here"
-    args = wishes.settings.service.server_args
-    written = [f"ReadWritePaths={path}" for word, path in itertools.pairwise(args) if word in WRITES]
-    groups["files"] = (*FILES, *(CUDA_CACHE if cuda else ()), *written)
+    groups["files"] = (*FILES, *(CUDA_CACHE if cuda else ()), *written(wishes))
     return groups, None
+
+
+def of_the_system(wishes: Wishes, observation: Observation, cuda: bool) -> Groups:
+    """The groups for a service of the system's. Root makes the card's nodes before they hold."""
+    at_home = observation[MODEL].path.startswith(("/home/", "/root/", "/var/home/"))
+    at_home = at_home and observation[HOST].located(observation[MODEL].path) == observation[MODEL].path
+    files = [line for line in FILES if line != "ProtectHome=read-only"]
+    files += ["ProtectHome=read-only" if at_home else "ProtectHome=yes"]
+    files += [*(CUDA_CACHE if cuda else ()), *written(wishes)]
+    return {
+        "calls": CALLS if cuda else (*CALLS, NO_JIT),
+        "files": tuple(files),
+        "system": SYSTEM if cuda else (*SYSTEM, *NO_CARD),
+    }
+
+
+def written(wishes: Wishes) -> list[str]:
+    """What the inventory lets the server write."""
+    args = wishes.settings.service.server_args
+    return [f"ReadWritePaths={path}" for word, path in itertools.pairwise(args) if word in WRITES]
+
+
+def root_helper(wishes: Wishes, observation: Observation) -> str | None:
+    """NVIDIA's helper that the system's manager runs as root before each start, where the card's nodes need it."""
+    seen, wanted = observation[SANDBOX], wishes.settings
+    cuda = cmake.backend(wanted.llama_cpp, classify(observation[GPU])) == "cuda"
+    needed = cuda and not seen.uvm_at_boot and scopes.of(wanted.service) is scopes.SYSTEM
+    return seen.modprobe if needed else None
 
 
 def digest(groups: Groups, release: str, observation: Observation) -> str:
@@ -110,18 +153,26 @@ def sandboxed(wishes: Wishes, observation: Observation) -> Decision:
         "server": f"{release.folder(host.data_dir)}/bin/llama-server",
         "groups": groups,
         "digest": wanted,
-        "path": PATH,
-        "flags": ["--user"],
+        "path": f"{host.data_dir}/{NAME}",
+        "flags": FLAGS[scopes.of(wishes.settings.service).manager],
     }
-    script = Script(PROGRAM, (json.dumps(ask),), seconds=TRIAL_SECONDS, python=True)
+    by_user = Script(PROGRAM, (json.dumps(ask),), seconds=TRIAL_SECONDS, python=True)
+    script = by_root(json.dumps(ask)) if scopes.of(wishes.settings.service) is scopes.SYSTEM else by_user
     after = observation.replace(SANDBOX, trial=Trial(digest=wanted, groups=tuple(groups)))
     why = f"try the service's sandbox with this release: {sum(map(len, groups.values()))} directives"
     step = Step("try the sandbox", script, minor=True)
     return Decision(after, (why,), (step,), left_out=lacks and SMALLER.format(lacks))
 
 
+def by_root(argument: str) -> Script:
+    """The trial, by root: what becomes root is sh alone."""
+    text = f"python3 -ISB - \"$1\" <<'PADDOCK'\n{PROGRAM}\nPADDOCK\n"
+    return Script(text, (argument,), root=True, seconds=TRIAL_SECONDS)
+
+
 def told(unit: str) -> str:
     """The sandbox in a unit file, in words."""
     lines = unit.splitlines()
-    found = [name for name, first in {"system calls": CALLS[0], "files": FILES[0]}.items() if first in lines]
-    return f"sandbox: {' and '.join(found)}" if found else "sandbox: none"
+    firsts = {"system calls": CALLS[0], "files": FILES[1], "the system's": SYSTEM[1]}
+    found = [name for name, first in firsts.items() if first in lines]
+    return f"sandbox: {', '.join(found)}" if found else "sandbox: none"

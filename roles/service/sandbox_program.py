@@ -66,7 +66,7 @@ def unfit(names: tuple[str, ...], found: dict[str, Any], outside: Any) -> str:
     if found["devices"] != outside:
         told = "no answer" if found["devices"] is None else " and ".join(found["devices"]) or "none"
         return "llama-server sees other devices in it: " + (found["said"] if told == "no answer" else told)
-    ignored = [name for name in names if not found.get(name)]
+    ignored = [name for name in names if found.get(name) is False]
     return " and ".join(ignored) + " would be ignored by this systemd" if ignored else ""
 
 

@@ -17,10 +17,11 @@ from roles.memory.wanted import needed_plan
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.service import command
+from roles.service import scope as scopes
 from roles.service.boot import boot_check, devices
 from roles.service.observe import SERVICE
 from roles.service.options import variables
-from roles.service.sandbox import directives
+from roles.service.sandbox import directives, root_helper
 from roles.settings import Service
 from roles.wishes import Wishes
 
@@ -47,8 +48,10 @@ def wanted_unit(wishes: Wishes, observation: Observation) -> Unit:
     device = cmake.backend(build, classify(observation[GPU])) != "cpu"
     words = [f"{release.folder(host.data_dir)}/bin/llama-server"]
     knows = observation[LLAMA_CPP].options.get(release.key, ())
-    keys, split = key_file(wanted, host), needed_plan(wishes, observation)
-    words += command.arguments(wanted, model.path, build.rpc_servers, device, keys, knows, split)
+    keys, split, scope = key_file(wanted, host), needed_plan(wishes, observation), scopes.of(wanted)
+    handed = keys if scope is scopes.SYSTEM else ""
+    named = command.HANDED_OVER if handed else keys
+    words += command.arguments(wanted, host.located(model.path), build.rpc_servers, device, named, knows, split)
     file = model.file
     # A file that was replaced under the same name is another one to the process, which has the old one open.
     identity = f"{wishes.model.sha256 if wishes.model else ''} {file.size} {file.mtime_ns}" if file else ""
@@ -57,8 +60,16 @@ def wanted_unit(wishes: Wishes, observation: Observation) -> Unit:
         identity += f" {held.size} {held.mtime_ns}"
     limits = limits_of(wishes, observation)
     inside = directives(wishes, release.key, observation)
-    check = boot_check(host, words[0], devices(wishes, observation))
-    frame = command.Frame(limits, observation[MACHINE].systemd_version or 0, variables(knows), inside, check)
+    frame = command.Frame(
+        limits,
+        observation[MACHINE].systemd_version or 0,
+        variables(knows),
+        inside,
+        boot_check(scope.program(host), words[0], devices(wishes, observation)),
+        scope,
+        root_helper(wishes, observation),
+        handed,
+    )
     text = command.unit_text(words, model.path.rsplit("/", 1)[-1], frame, identity)
     return Unit(text, release.key, limits, wanted.service_autostart)
 

@@ -54,6 +54,9 @@ class Service(Record):
     api_key_file: HostPath | None = key(
         None, "file on the host with an API key per line, mode 0600 and the host user's own", "~/.config/llama.key"
     )
+    service_scope: Literal["user", "system"] = key(
+        "user", "whose systemd manager runs it: the user's, or the system's, with an account of its own", "system"
+    )
     service_memory_max: SizeOrShare | Auto = key(
         "auto",
         "MemoryMax of the unit, a size or a share of the RAM; auto is what the plan needs",

@@ -106,7 +106,7 @@ def test_a_host_with_a_plan_shows_it_as_a_table(dry: Run) -> None:
 
 
 def test_no_change_is_conditional(as_json: Run) -> None:
-    assert list(column(as_json, "hosts_with_conditional_change").values()) == [[]] * 21
+    assert not any(column(as_json, "hosts_with_conditional_change").values())
 
 
 def test_only_the_role_that_is_named_is_planned(only_benchmark: Run) -> None:

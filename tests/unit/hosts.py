@@ -13,7 +13,7 @@ from roles.benchmark.decide import depths
 from roles.browser.decide import text as policy_text
 from roles.browser.table import CHROME, CHROMIUM, FOLDERS
 from roles.browser.table import FILE as POLICY_FILE
-from roles.host import COMMANDS, HOST
+from roles.host import AWAY, COMMANDS, HOST
 from roles.llama_cpp.release import wanted_release
 from roles.machine import CACHE, MODELS
 from roles.machine import DATA as DATA_FOLDER
@@ -23,7 +23,7 @@ from roles.memory.plan import Plan
 from roles.observation import Observation
 from roles.overview import FRAGMENTS
 from roles.overview.record import facts_of
-from roles.service import sandbox
+from roles.service import sandbox, scope
 from roles.service.decide import guard
 from roles.service.directives import held
 from roles.service.unit import wanted_unit
@@ -68,6 +68,8 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "user_manager": False,
             "lingers": False,
             "memory_capped": False,
+            "system_capped": False,
+            "data": "",
             "memory_total": 32 << 30,
             "cpus": 8,
             "certificates": False,
@@ -125,6 +127,7 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "port_holder": None,
             "port_owner": None,
             "system_config": False,
+            "elsewhere": False,
         },
         "sandbox": {"modprobe": None, "uvm_at_boot": False, "trial": None},
         "benchmark": {"last": None},
@@ -242,6 +245,8 @@ def converged_answers(wanted: Wishes | None = None, **changes: dict[str, Any]) -
             "user_manager": True,
             "lingers": True,
             "memory_capped": True,
+            "system_capped": True,
+            "data": AWAY if scope.of(wanted.settings.service) is scope.SYSTEM else "",
         },
         llama_cpp={"compilers": {"/usr/bin/g++": "14.2.0"}},
         browser=browsers(managed=True),
@@ -301,7 +306,7 @@ def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
     unit = wanted_unit(wanted, parsed(answers))
     return {
         "unit": unit.text,
-        "guard": guard(parsed(answers)[HOST]).model_dump(),
+        "guard": guard(parsed(answers)[HOST], scope.of(wanted.settings.service)).model_dump(),
         "masked": False,
         "properties": {
             "ActiveState": "active",
@@ -323,6 +328,7 @@ def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
         "port_holder": {"pid": 4711, "name": "llama-server"},
         "port_owner": "dev",
         "system_config": False,
+        "elsewhere": False,
     }
 
 

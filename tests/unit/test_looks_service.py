@@ -14,10 +14,19 @@ import pytest
 
 from roles import probe_tools
 from roles.service.observe import look_at_service
+from roles.service.scope import USER
 from tests.unit import hosts, local
 
 UNIT = "paddock-llama-server.service"
-ASK = {"unit": UNIT, "watchdog": "paddock-watchdog", "properties": ["UMask"]}
+ASK = {
+    "unit": UNIT,
+    "properties": ["UMask"],
+    "watchdog": "paddock-watchdog",
+    "manager": "user",
+    "units": USER.units,
+    "state": USER.state,
+    "elsewhere": "/nonexistent",
+}
 
 
 @pytest.fixture

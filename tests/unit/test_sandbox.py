@@ -87,7 +87,7 @@ def test_where_nothing_can_run_nothing_is_tried(fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("seen", "told"),
     [
-        (hosts.converged(), "sandbox: system calls and files"),
+        (hosts.converged(), "sandbox: system calls, files"),
         (hosts.converged(sandbox=trial(groups=["calls"])), "sandbox: system calls"),
         (hosts.converged(sandbox=trial(groups=[])), "sandbox: none"),
         (hosts.converged(sandbox={"trial": None}), "sandbox: none"),
@@ -100,7 +100,7 @@ def test_the_unit_says_what_passed_and_nothing_untried(seen: Observation, told: 
 
 def test_another_sandbox_is_one_reason_and_not_one_for_each_directive() -> None:
     old, new = (wanted_unit(hosts.wishes(), seen).text for seen in (hosts.converged(sandbox=NONE), hosts.converged()))
-    assert changes(old, new) == "sandbox none -> system calls and files"
+    assert changes(old, new) == "sandbox none -> system calls, files"
     edited = new.replace("ProtectHome=read-only", "ProtectHome=no")
     assert changes(edited, new) == "ProtectHome no -> read-only"
 

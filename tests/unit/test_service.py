@@ -338,7 +338,7 @@ def test_one_that_the_gate_stopped_was_stopped_by_nobody() -> None:
     assert left_out(running(), later).startswith("somebody stopped")
 
 
-GUARDED = decide.guarded
+GUARDED = partial(decide.guarded, hosts.wishes())
 
 
 def test_the_switch_and_its_watchdog_are_installed_once_and_again_when_they_are_others() -> None:

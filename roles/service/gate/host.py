@@ -103,8 +103,8 @@ def load(path: str) -> Any:
 
 
 def save(path: str, value: Any) -> None:
-    """Whole or not at all."""
-    write(path, json.dumps(value, ensure_ascii=False) + "\n", 0o600)
+    """Whole or not at all. Where root keeps it, the user who deploys must be able to read it; no key is in it."""
+    write(path, json.dumps(value, ensure_ascii=False) + "\n", 0o644 if os.getuid() == 0 else 0o600)
 
 
 def write(path: str, text: str, mode: int = 0o644) -> None:
