@@ -23,7 +23,18 @@ def on_cards(job: dict[str, Any], oracle: Oracle) -> list[dict[str, Any]]:
     devices = oracle.devices()
     if len(devices) > 1:
         oracle.words += ["-dev", devices[0]["device"]]
-    return explored(job, oracle.ask, devices[0]["device"])
+    return explored(job, closely(oracle), devices[0]["device"])
+
+
+def closely(oracle: Oracle) -> Ask:
+    """Answers with compute buffers as the server reserves them."""
+
+    def answer(chosen: dict[str, Any], changes: dict[str, str]) -> dict[str, Any]:
+        told = oracle.ask(chosen, changes)
+        oracle.look_closer(chosen, changes)
+        return told
+
+    return answer
 
 
 def explored(job: dict[str, Any], ask: Ask, device: str) -> list[dict[str, Any]]:
@@ -87,7 +98,7 @@ def largest_context(ask: Ask, device: str, last: dict[str, Any], job: dict[str, 
 def questions(job: dict[str, Any]) -> int:
     """How many there are at most."""
     rungs = len(ladder(job))
-    return len(job["sizes"]) * (rungs.bit_length() + 4) + 3
+    return len(job["sizes"]) * (rungs.bit_length() + 6) + 5
 
 
 def by_header(job: dict[str, Any], ask: Ask) -> Ask:

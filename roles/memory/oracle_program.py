@@ -19,6 +19,10 @@ from typing import Any
 from roles.memory.fitting_program import TO_ASK
 
 ANSWER_SECONDS = 120  # usually it takes one
+# llama-fit-params reserves the logits of a whole batch, the server those of one token (`n_outputs_max`, in llama.cpp's
+# common/common.h and tools/server/server-context.cpp). They hide what everything else takes: the two are never there at
+# one time. With the output layer elsewhere, its logits are elsewhere too.
+OUTPUT_ELSEWHERE = ("-ot", r"^(output|token_embd)\.weight=CPU")
 SPLIT_OPTIONS = {"gpu_layers": "-ngl", "n_cpu_moe": "--n-cpu-moe", "n_cpu_ffn": "--n-cpu-ffn"}
 
 
@@ -49,6 +53,7 @@ class Oracle:
         self.program = self.bin + "/llama-fit-params"
         self.tensor_split: list[int] = []
         self.asked: list[dict[str, Any]] = []
+        self.buffers: dict[str, dict[str, int]] = {}
         self.knows = self.options() if os.path.exists(self.program) else set()
         self.words = ["-m", model, *job["words"], *of_them(job["extra"], self.knows)]
 
@@ -123,7 +128,23 @@ class Oracle:
         host = shares.pop("Host")
         answer = {"split": split, "changes": changes, "flags": flags, "host": host, "devices": shares}
         self.asked.append(answer)
+        self.trim(answer)
         return answer
+
+    def look_closer(self, split: dict[str, Any], changes: dict[str, str]) -> None:
+        """One more question for what the server reserves of compute buffers: all answers with these changes are cut
+        down to it. An eighth is added for the one token, and for splits that differ a little."""
+        if str(changes) in self.buffers or self.backend == "cpu" or OUTPUT_ELSEWHERE[0] not in self.knows:
+            return
+        told = self.ask(split, changes, OUTPUT_ELSEWHERE)["devices"]
+        self.buffers[str(changes)] = {device: share[2] + share[2] // 8 + 1 for device, share in told.items()}
+        for answer in self.asked:
+            self.trim(answer)
+
+    def trim(self, answer: dict[str, Any]) -> None:
+        for device, most in self.buffers.get(str(answer["changes"]), {}).items():
+            if not answer["flags"] and device in answer["devices"]:
+                answer["devices"][device][2] = min(answer["devices"][device][2], most)
 
     def split_words(self, split: dict[str, Any]) -> list[str]:
         if self.backend == "cpu":

@@ -55,6 +55,9 @@ class Planner:
         strange = set(shares) - set(self.rooms) if self.job["own_tensor_split"] else set(shares) ^ set(self.rooms)
         if strange:
             fail(f"llama-fit-params and llama-server do not agree on {', '.join(sorted(strange))}")
+        without = {device: [*share[:2], 0] for device, share in shares.items()}
+        if lacking(without, self.rooms) <= 0 < lacking(shares, self.rooms):
+            self.oracle.look_closer(split, changes)  # which cuts `shares` down
         return lacking(shares, self.rooms) <= 0
 
     def best(self, job: dict[str, Any], changes: dict[str, str]) -> dict[str, Any] | None:
@@ -107,9 +110,10 @@ class Planner:
     def record(self, chosen: dict[str, Any], problem: str) -> dict[str, Any]:
         """All that is known of the plan, as JSON holds it."""
         answer = self.oracle.ask(chosen, {})
+        self.oracle.look_closer(chosen, {})
         if self.rooms and not problem:
             self.ask_beside(chosen)
-        tried = [one for one in self.oracle.asked if not one["changes"]]
+        tried = [one for one in self.oracle.asked if not one["changes"] and not one["flags"]]
         calls = len(self.oracle.asked)  # those about the RAM are beside them, three at most
         return {
             **unchecked(self.job, chosen),

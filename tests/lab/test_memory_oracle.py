@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from roles.memory.bound import least
+from roles.memory.oracle_program import OUTPUT_ELSEWHERE
 from roles.memory.plan import Plan
 from roles.memory.words import split_words, words
 from roles.service.gate.causes import explained
@@ -74,6 +75,7 @@ def test_what_is_foretold_of_a_header_is_what_a_server_takes(
         assert taken["answers"], taken["log"]
         [share] = plan.devices
         assert [share.model, share.context] == pytest.approx(taken["device"][:2], abs=1), plan
+        assert taken["device"][2] <= share.compute + 1 <= taken["device"][2] * 1.25 + 3, plan
 
 
 # Device and host: model, context, compute in MiB, by --n-cpu-moe and KV type. Measured on 2026-11-30 on a machine with
@@ -93,6 +95,18 @@ def every_split(oracle: Bench, model: Model, layers: int, shape: dict[str, Any])
     wanted = model.wishes(**keys(**shape)).settings.service
     options = ["-m", oracle.put(model.path), *words(wanted, ()), "-ngl", "99", "--n-cpu-moe"]
     return list(oracle.ask(False, [[*options, str(number)] for number in range(layers + 1)]))
+
+
+def as_reserved(
+    oracle: Bench, model: Model, layers: int, shape: dict[str, Any], tried: list[dict[str, list[int]]]
+) -> list[dict[str, list[int]]]:
+    """The same without the logits of a whole batch, which no server reserves: with the output layer elsewhere, and an
+    eighth beside that."""
+    wanted = model.wishes(**keys(**shape)).settings.service
+    split = ["-ngl", "99", "--n-cpu-moe", str(layers // 2), *OUTPUT_ELSEWHERE]
+    [told] = oracle.ask(False, [["-m", oracle.put(model.path), *words(wanted, ()), *split]])
+    most = told["RPC0"][2] + told["RPC0"][2] // 8 + 1
+    return [{"RPC0": [*one["RPC0"][:2], min(one["RPC0"][2], most)]} for one in tried]
 
 
 def smallest(tried: list[dict[str, list[int]]], limit: int) -> int | None:
@@ -137,6 +151,7 @@ def test_auto_is_what_trying_every_split_finds(oracle: Bench, library: dict[str,
                 "ubatch": chance.choice([128, 512, 1024]),
             }
             tried = every_split(oracle, library[name], layers, shape)
+            tried = as_reserved(oracle, library[name], layers, shape, tried)
             limits = limits_of(tried, count, chance)
             below(library[name], shape, tried)
             chosen = found(oracle, library[name], shape, limits)
@@ -154,8 +169,11 @@ def test_the_big_twin_takes_what_was_measured_and_is_split_as_trying_finds(
         if kv == "q4_0":
             assert tried[number] == {"RPC0": device, "Host": host}
         else:
-            shares = [[share.model, share.context, share.compute] for share in (*plan.devices, plan.host)]
-            assert shares == [device, host]
+            [share] = plan.devices
+            assert [share.model, share.context] == device[:2]
+            assert share.compute < device[2]
+            assert [plan.host.model, plan.host.context, plan.host.compute] == host
+    tried = as_reserved(oracle, library["big"], 48, shape, tried)
     below(library["big"], shape, tried)
     limits = limits_of(tried, 3, random.Random(2026))
     assert found(oracle, library["big"], shape, limits) == [smallest(tried, limit) for limit in limits]

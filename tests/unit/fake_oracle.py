@@ -2,7 +2,8 @@
 on a host. The real one is asked in the lab; here it crashes, hangs, and has cards that no test machine has.
 
 Its model: 100 MiB of dense weights and 50 of experts on each of `layers` layers, 10 MiB of cache per 1024 tokens and
-layer at f16, half of that at q8_0 and a quarter at q4_0, and compute buffers of a fifth of the ubatch.
+layer at f16, half of that at q8_0 and a quarter at q4_0, and compute buffers of a fifth of the ubatch: its logits. They
+go with the output layer where that is told apart (`-ot`), and then it is a twentieth.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ lost = {{layer for layer in range(layers) if layer < layers - ngl}}
 moved = {{layer for layer in range(layers) if layer < max(moe, ffn)}} | lost
 model, context = (layers - len(lost)) * 100 + (layers - len(moved)) * 50, (layers - len(lost)) * cache
 for device in devices:
-    print(device, model // len(devices), context // len(devices), int(value("-ub", 512)) // 5 if ngl else 0, "")
+    logits = 0 if value("-ot", "").startswith("^(output|") else int(value("-ub", 512)) // 5
+    compute = max(int(value("-ub", 512)) // 20, logits) if ngl else 0
+    print(device, model // len(devices), context // len(devices), compute, "")
 print("Host", layers * 150 - model, 0, 10, "")
 """
 SERVER = """#!{python} -IS

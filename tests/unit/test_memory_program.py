@@ -61,6 +61,20 @@ def test_it_is_what_trying_every_split_would_find(fake: Fake, total: int) -> Non
     assert plan.calls <= math.ceil(math.log2(9)) + 2
 
 
+@pytest.mark.parametrize("total", range(2200, 2720, 20))
+def test_logits_of_a_whole_batch_that_no_server_reserves_cost_no_layer(fake: Fake, total: int) -> None:
+    fake.total, fake.options = total, (*fake.options, "-ot")
+    plan = Plan.model_validate(fake.plan())
+    fitting = [
+        one["n_cpu_moe"]
+        for one in ladder(fake.wanted())
+        if lacking({"CUDA0": [800 + (8 - one["n_cpu_moe"]) * 50, 80, 25 + 25 // 8 + 1]}, {"CUDA0": total - 1000}) <= 0
+    ]
+    assert plan.n_cpu_moe == fitting[0]
+    assert {one.devices[0].compute for one in plan.tried} == {plan.devices[0].compute} == {29}
+    assert plan.calls <= math.ceil(math.log2(9)) + 2
+
+
 def test_the_next_better_and_the_next_worse_are_in_the_plan(fake: Fake) -> None:
     fake.total = 2300
     plan = Plan.model_validate(fake.plan())
