@@ -92,7 +92,10 @@ class Planner:
     def context(self, last: dict[str, Any]) -> int:
         """The largest context that fits with the least on the devices; 0 where none does."""
         context, found = self.job["context"], []
-        whole, half = (self.oracle.ask(last, changes)["devices"] for changes in ({}, {"-c": str(context // 2)}))
+        both: tuple[dict[str, str], ...] = ({}, {"-c": str(context // 2)})
+        for changes in both:
+            self.oracle.look_closer(last, changes)
+        whole, half = (self.oracle.ask(last, changes)["devices"] for changes in both)
         for device, free in self.rooms.items():
             need, less = taken(whole.get(device, [0])), taken(half.get(device, [0]))
             found += [smaller_context(context, need, less, free)] if need > free else []

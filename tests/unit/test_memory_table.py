@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from roles import claim
 from roles.benchmark.observe import BENCHMARK
 from roles.memory import table
 from roles.memory.plan import Budget, Share, Tried
@@ -121,3 +123,27 @@ def test_what_was_measured_is_that_of_the_process_that_runs() -> None:
     host = host.replace(BENCHMARK, last=last.model_copy(update={"resources": took}))
     assert memory.measured(host) == Measured(5342, 12288, 700)
     assert memory.measured(host.replace(SERVICE, running_stamp="another")) == table.NOTHING
+    told = {**host[SERVICE].properties, "MemoryPeak": str(13 << 30)}
+    assert memory.measured(host.replace(SERVICE, properties=told)).ram == 13312, "the kernel's own peak"
+
+
+@pytest.mark.parametrize(
+    ("executing", "changed", "words", "shown"),
+    [
+        (False, False, ["--dry"], True),
+        (False, False, [], True),
+        (False, False, ["-y"], False),
+        (True, False, ["-y"], False),
+        (True, True, ["-y"], True),
+    ],
+)
+def test_it_is_shown_before_a_word_is_waited_for_and_after_a_change(
+    monkeypatch: pytest.MonkeyPatch, executing: bool, changed: bool, words: list[str], shown: bool
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr("sys.argv", ["pyinfra", *words, "inventory.py", "deploy.py"])
+    monkeypatch.setattr(claim, "held", lambda host: changed)
+    monkeypatch.setattr(table, "show", told.append)
+    state, host = SimpleNamespace(is_executing=executing), SimpleNamespace(name="laptop")
+    memory.show(state, host, hosts.wishes(**DATA), seen())  # type: ignore[arg-type]
+    assert bool(told) == shown
