@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-PACE = 0.5  # seconds between two samples
+PACE = 0.45  # seconds between two samples, which take some time themselves: two a second at least
 POINTS = 240  # of a series; twice as many are merged in pairs
 CARD = ("clocks.sm", "temperature.gpu", "power.draw", "pcie.link.gen.current", "pcie.link.width.current", "memory.used")
 # Its old name, which newer drivers know too: clocks_event_reasons.active.

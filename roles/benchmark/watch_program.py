@@ -38,11 +38,13 @@ class Watch(threading.Thread):
         self.gpu = Gpu()
         self.first: dict[str, float | None] = {}
         self.near: str | None = None
+        self.took: float | None = None
         self.what, self.until, self.said = "the warm-up", time.monotonic(), time.monotonic()
 
     @property
     def duration(self) -> float:
-        return time.monotonic() - self.began
+        """Seconds of measuring, those of an interrupted run included."""
+        return time.monotonic() - self.began if self.took is None else self.took
 
     def phase(self, what: str, n_depth: int) -> None:
         """What the samples from now on are of."""
@@ -143,5 +145,6 @@ class Watch(threading.Thread):
     def end(self) -> None:
         self.over.set()
         self.join(15)
+        self.took = self.duration
         self.look()  # a peak at the very end, and a run that is shorter than two samples
         self.gpu.end()

@@ -90,7 +90,7 @@ def test_a_killed_full_run_resumes_and_costs_little(host: LabHost, deploy_lab: L
         assert min(row.turn.cache_n) >= row.n_depth
     assert "cpu_quota" in [flag.flag for flag in result.flags]
     assert "cpu_quota: the unit may use 180 % of one processor (CPUQuota)" in " ".join(run.err.split())
-    assert result.resources.samples > 1.8 * result.duration * 0.9, "sampled twice a second"
+    assert result.resources.samples > 1.8 * result.duration, "sampled twice a second, on a busy machine"
     assert result.runner["peak_bytes"] < 50e6
     assert result.runner["cpu_seconds"] < 0.15 + 0.01 * result.runner["seconds"], "1 %, beside its start"
 
