@@ -19,6 +19,7 @@ from roles.machine import MACHINE
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
+from roles.service import scope as scopes
 from roles.service.command import UNIT
 from roles.service.observe import SERVICE
 from roles.service.reasons import options, stopped_by_hand, taken_back
@@ -27,6 +28,7 @@ from roles.settings import Settings
 from roles.wishes import Wishes
 
 NOT_WHAT_IS_WANTED = "what runs is not what the inventory wants, and figures are for that; run the service role too"
+ROOTS = "a service of the system's is root's to stop, and the benchmark is the user's"
 SMOKE_DEPTHS = (0, 2048)
 FULL_DEPTHS = (0, 32 << 10, 100 << 10, 118 << 10)  # the seed's
 BESIDE = 320  # tokens of the context that the next turn takes
@@ -88,7 +90,8 @@ def _measure(
 ) -> Decision:
     settings, host = wishes.settings, observation[HOST]
     wire = _wire(wishes, planned.kind, about(wishes, unit, observation), observation)
-    bench = settings.benchmark.benchmark_llama_bench and planned.kind == "full"
+    asked = settings.benchmark.benchmark_llama_bench and planned.kind == "full"
+    bench = asked and scopes.of(settings.service) is scopes.USER
     if bench:
         folder = f"{host.data_dir}/releases/{unit.release}"
         wire |= {"bench": runner.llama_bench(options(unit.text), folder, wire), "bench_seconds": runner.limit(wire)}
@@ -102,6 +105,7 @@ def _measure(
             Step("measure llama-server", job.follow(work), goes_on=job.goes_on(work)),
             Step("read the figures", Script(READ, (HISTORY,)), report=report),
         ),
+        left_out=f"benchmark_llama_bench: {ROOTS}" if asked and not bench else None,
     )
 
 

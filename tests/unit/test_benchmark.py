@@ -208,6 +208,13 @@ def test_llama_bench_spells_options_its_own_way() -> None:
     )
 
 
+def test_a_service_that_root_alone_may_stop_is_measured_without_llama_bench() -> None:
+    wishes = hosts.wishes(service_scope="system", benchmark_llama_bench=True)
+    decision = decide.measured_in_full(wishes, lambda lines: None, hosts.converged(wishes))
+    assert decision.left_out == f"benchmark_llama_bench: {decide.ROOTS}"
+    assert told(decision)["bench"] == []
+
+
 def test_a_smoke_run_never_stops_the_service() -> None:
     decision = acting(smoke(benchmark_llama_bench=True), hosts.converged(benchmark={"last": None}))
     assert told(decision)["bench"] == []
