@@ -54,9 +54,8 @@ def measured_in_full(wishes: Wishes, report: Report, observation: Observation) -
     if isinstance(found, Decision):
         if found.refusal:
             return found
-        return Decision(
-            observation, refusal="nothing to measure: benchmark_depths is empty, or somebody stopped the service"
-        )
+        why = "benchmark_depths is empty, somebody stopped the service, or what is wanted was taken back as too slow"
+        return Decision(observation, refusal=f"nothing to measure: {why}")
     return _measure(wishes, found, _planned(wishes, found, "full", observation), "as asked", report, observation)
 
 

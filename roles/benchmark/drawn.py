@@ -15,6 +15,7 @@ from roles.benchmark.charts import BEFORE, NOW, SEED, Chart, Point
 from roles.benchmark.comparison import Comparison
 from roles.benchmark.record import Figure, Result, Row
 from roles.benchmark.table import depth_name
+from roles.benchmark.words import when
 from roles.memory.plan import Plan
 
 MIB = 1 << 20
@@ -156,7 +157,7 @@ def history(metric: str, results: Sequence[Result]) -> Chart | None:
         ),
         ("run", "config", "tokens per second", "changed before it"),
         tuple(
-            (moment(result), result.config, f"{point.y:.1f}", what or "nothing")
+            (when(result), result.config, f"{point.y:.1f}", what or "nothing")
             for (result, _), point, what in zip(runs, points, told, strict=True)
         ),
     )
@@ -196,8 +197,3 @@ def day(result: Result) -> date:
         return datetime.fromisoformat(result.test_time).astimezone(UTC).date()
     except (ValueError, OverflowError):
         return date.min
-
-
-def moment(result: Result) -> str:
-    """A run's day and minute, UTC."""
-    return result.test_time[:16].replace("T", " ")

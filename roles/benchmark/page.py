@@ -91,8 +91,7 @@ def render(hosts: Mapping[str, Past], at: datetime) -> str:
         lines=[_line(each, depths) for each in views],
         article=list(_article(depths)),
         article_title=seed.TITLE,
-        depth_name=depth_name,
-        moment=drawn.moment,
+        when=words.when,
     )
 
 

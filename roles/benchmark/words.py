@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 import unicodedata
+from collections.abc import Sequence
 
-from roles.benchmark.comparison import Comparison, change, title
-from roles.benchmark.judge import Effect
+from roles.benchmark.comparison import Comparison, change, run, title
+from roles.benchmark.judge import Effect, Series
 from roles.benchmark.record import Result
 
 ENOUGH = 0.10  # a change that a verdict should be able to see
@@ -20,24 +22,24 @@ def tidy(text: str) -> str:
 
 def verdict(found: Comparison) -> str:
     """One sentence: what changed, the verdict, the figures that decided it, and what it is worth."""
-    said = [f"{found.kind} than before" if found.kind != "indistinguishable" else "indistinguishable from before"]
-    told = found.judgement.of(found.kind)
-    if not found.judgement.effects:
+    judged, same = found.judgement, found.kind == "indistinguishable"
+    if not judged.effects:
         return tidy(f"{changed(found)}: no depth was measured both before and now, so there is no verdict")
-    if found.kind == "indistinguishable":
-        told = told[:MOST]
-    figures = [f"{title(effect.series)} {change(effect)}" for effect in told[:MOST]]
-    if len(told) > MOST:
-        figures.append(f"{len(told) - MOST} more")
-    said[0] += f": {', '.join(figures)}"
-    if found.kind == "worse" and (gained := found.judgement.of("better")):
-        said.append(f"but {', '.join(f'{title(effect.series)} {change(effect)}' for effect in gained[:MOST])}")
+    said = [f"{found.kind} {'from' if same else 'than'} before: {_figures(judged.of(found.kind), counted=not same)}"]
+    if found.kind == "worse" and (gained := judged.of("better")):
+        said.append(f"but {_figures(gained)}")
     if found.flags:
         said.append(f"not to be trusted: {', '.join(found.flags[:2])}")
-    if found.kind == "indistinguishable" and found.judgement.blur > ENOUGH:
-        least = f"{found.judgement.blur * 100:.0f} %"
+    if same and judged.blur > ENOUGH:
+        least = f"{judged.blur * 100:.0f} %"
         said.append(f"a change below {least} could not have been seen; measure again, or set benchmark_ab")
     return tidy(f"{changed(found)}: {'; '.join(said)}")
+
+
+def _figures(effects: Sequence[Effect], counted: bool = True) -> str:
+    """The greatest of them; `counted`: and how many more there are."""
+    told = [f"{title(effect.series)} {change(effect)}" for effect in effects[:MOST]]
+    return ", ".join([*told, f"{len(effects) - MOST} more"] if counted and len(effects) > MOST else told)
 
 
 def changed(found: Comparison) -> str:
@@ -53,16 +55,15 @@ def changed(found: Comparison) -> str:
 
 
 def before_and_now(found: Comparison, effect: Effect) -> tuple[str, str]:
-    """The medians that an effect is of, as in the table; seconds for a turn."""
-    return _shown(found.before, effect), _shown(found.now, effect)
+    """What an effect is of, as in the table: medians of the runs' medians; seconds for a turn."""
+    return _middle(found.before, effect.series), _middle(found.now, effect.series)
 
 
-def _shown(results: tuple[Result, ...], effect: Effect) -> str:
-    row = next(row for row in results[-1].rows if row.n_depth == effect.series.depth)
-    if effect.series.metric == "turn":
-        return f"{row.turn.median:.1f} s" if row.turn else ""
-    figure = row.pp if effect.series.metric == "pp" else row.tg
-    return "" if figure is None else f"{figure.median:.0f}" if effect.series.metric == "pp" else f"{figure.median:.1f}"
+def _middle(results: Sequence[Result], series: Series) -> str:
+    speed = statistics.median(statistics.median(run(result)[series]) for result in results)
+    if series.metric == "turn":
+        return f"{1 / speed:.1f} s"
+    return f"{speed:.0f}" if series.metric == "pp" else f"{speed:.1f}"
 
 
 def when(result: Result) -> str:

@@ -52,6 +52,8 @@ def test_the_page_is_whole_and_quiet(browser: Chromium, width: int, scheme: str)
     assert browser.console() == []
     assert browser.requests() == [URL], "it asks nobody for anything"
     assert browser.ask("return document.documentElement.scrollWidth") == width, "nothing sticks out"
+    wide = "const table = document.querySelector('.figures').parentNode; return table.scrollWidth - table.clientWidth"
+    assert browser.ask(wide) == 0, "the article's table is seen whole"
     drawn: list[dict[str, Any]] = browser.ask(DRAWN)
     assert len(drawn) == 17
     for chart in drawn:
