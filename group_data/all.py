@@ -66,6 +66,7 @@ server_args = []  # further arguments of llama-server, a word each; checked agai
 host = "127.0.0.1"  # address to listen on; beyond loopback only with api_key_file
 port = 8091  # port of the HTTP server
 api_key_file = None  # file on the host with an API key per line, mode 0600 and the host user's own
+service_scope = "user"  # whose systemd manager runs it: the user's, or the system's, with an account of its own
 service_memory_max = "auto"  # MemoryMax of the unit, a size or a share of the RAM; auto is what the plan needs
 service_memory_swap_max = "0"  # MemorySwapMax of the unit
 service_autostart = True  # start the service at boot; False leaves starting it to you: systemctl --user start
