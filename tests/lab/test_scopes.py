@@ -50,7 +50,7 @@ class Newer:
 @pytest.fixture(scope="module")
 def newer(deploy_lab: Lab, hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newer]:
     host = boot("newer", base_root(deploy_lab, recipe.NEWER), lab=deploy_lab)
-    host.sh("loginctl enable-linger dev")
+    host.sh("until loginctl enable-linger dev 2>/dev/null; do sleep 0.5; done")  # logind may not be up yet
     yield Newer(deploy_lab, host, tmp_path_factory.mktemp("newer"))
     host.destroy()
 
