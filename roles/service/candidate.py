@@ -47,7 +47,7 @@ def record(wishes: Wishes, unit: Unit, observation: Observation) -> dict[str, An
         "key_file": key_file(wanted, host),
         "limits": held(unit.text),
         "autostart": unit.autostart,
-        "devices": devices(wishes, observation),
+        "devices": devices(wishes, observation) if plan is None or plan.gpu_layers else (),
         "layers": plan.gpu_layers if plan else None,
         "plan": plan.model_dump(include={"digest", "offloaded", "devices"}) if plan and plan.checked else None,
         "seconds": LOAD_SECONDS + size(observation) // SLOWEST_DISK,

@@ -317,6 +317,12 @@ def test_the_devices_that_are_demanded_are_in_the_record_and_waited_for_at_each_
     assert waits == [f"{program} wait-device 60 {record['server']} {name}" for name in devices]
 
 
+def test_where_no_layer_is_to_be_on_a_device_none_is_demanded() -> None:
+    wanted = hosts.wishes(backend="rpc", rpc_servers=["127.0.0.1:50052"], gpu_layers=0)
+    record = candidate(running(wanted), hosts.converged(wanted, service=hosts.bare_answers()["service"]))
+    assert (record["devices"], record["layers"]) == ([], 0)
+
+
 def test_a_laptops_card_is_waited_for_by_its_name() -> None:
     seen = hosts.parsed(seed.laptop_answers())
     assert boot.devices(seed.wishes(), seen) == ("CUDA0",)
