@@ -6,6 +6,7 @@ import base64
 import json
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from roles.wishes import Wishes
 SECONDS = 1800  # a question takes about one, and one that hangs ends all of it
 HERE = Path(__file__).parent
 PARTS = ("fitting", "oracle", "pause", "ram", "explore", "plan")
+PAUSE = (HERE / "pause.sh").read_text("utf-8")
 PROGRAM = programs.joined(*(HERE / f"{name}_program.py" for name in PARTS))
 
 
@@ -74,12 +76,16 @@ def planned(
     job = _job(wishes, release, kind, () if there else headers, observation)
     what = "" if there else ", by the header of the model"
     pause = "; llama-server stops for it, as it leaves the card no room for a question" if job["pause"] else ""
+    step = Step("plan the memory", Script(PROGRAM, (json.dumps(job),), seconds=SECONDS, python=True), report=tell)
+    steps: tuple[Step, ...] = (step,)
+    if job["pause"] and wishes.settings.service.service_scope == "system":  # which the user may not stop
+        step = replace(step, script=replace(step.script, args=(json.dumps({**job, "pause": False}),)))
+        stop, start = (Script(PAUSE, (word,), root=True) for word in ("stop", "start"))
+        steps = (Step("stop llama-server", stop), step, Step("start llama-server again", start))
     return Decision(
         _after(wishes, kind, bool(moe_layers), observation),
         reasons=(f"plan the memory with llama.cpp itself{what}: {_why(observation)}{pause}",),
-        steps=(
-            Step("plan the memory", Script(PROGRAM, (json.dumps(job),), seconds=SECONDS, python=True), report=tell),
-        ),
+        steps=steps,
     )
 
 

@@ -8,8 +8,11 @@ import pytest
 
 from roles.benchmark.observe import HISTORY as BENCHMARKS
 from roles.memory import pause_program
+from roles.memory.decide import PAUSE
 from roles.memory.observe import HISTORY
+from roles.remote import Script
 from roles.service.command import UNIT
+from tests.unit import local
 from tests.unit.fake_oracle import Fake
 
 SERVICE, TIMER = "active-paddock-llama-server.service", "active-paddock-resume.timer"
@@ -76,3 +79,32 @@ def test_one_that_somebody_stopped_stays_stopped_and_one_that_is_not_in_the_way_
 def test_the_names_are_those_of_the_roles_above() -> None:
     assert pause_program.SERVICE == UNIT
     assert HISTORY == BENCHMARKS
+
+
+# systemd's part is played: what is active is a file.
+SYSTEMCTL = """
+echo "$*" >>"$FAKE/calls"
+for last; do :; done
+case $1 in
+-q) test -e "$FAKE/$last" ;;
+stop) rm -f "$FAKE/$last" ;;
+start) touch "$FAKE/$last" ;;
+esac
+"""
+RUN = 'echo "timer $*" >>"$FAKE/calls"; touch "$FAKE/paddock-resume.timer"\n'
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_root_stops_a_service_of_the_systems_and_starts_it_again_or_a_timer_does(runs: bool, tmp_path: Path) -> None:
+    path = local.tool(tmp_path / "bin", "systemctl", SYSTEMCTL)
+    local.tool(tmp_path / "bin", "systemd-run", RUN)
+    unit = tmp_path / UNIT
+    if runs:
+        unit.touch()
+    for word in ("stop", "stop", "start", "start"):
+        done = local.run(Script(PAUSE, (word,)), PATH=path, FAKE=str(tmp_path))
+        assert done.returncode == 0, done.stderr
+        assert unit.exists() == (runs and word == "start")
+    timers = [line for line in (tmp_path / "calls").read_text().splitlines() if line.startswith("timer")]
+    assert len(timers) == runs
+    assert not (tmp_path / "paddock-resume.timer").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -132,3 +133,11 @@ def test_where_our_own_service_fills_the_card_it_makes_room_for_the_question(
     wishes = hosts.wishes(seed.SETTINGS, n_cpu_moe="auto")
     told = reasons(planned(wishes), hosts.parsed(used_by(holder, used=6144 - free)))
     assert ("llama-server stops for it" in told) == pauses
+
+
+def test_a_service_of_the_systems_is_stopped_and_started_by_root() -> None:
+    wishes = hosts.wishes(seed.SETTINGS, n_cpu_moe="auto", service_scope="system")
+    steps = acting(planned(wishes), hosts.parsed(used_by(OURS, used=6144 - 300))).steps
+    told = [(step.script.root, step.script.args[0]) for step in (steps[0], steps[-1])]
+    assert told == [(True, "stop"), (True, "start")]
+    assert json.loads(steps[1].script.args[0])["pause"] is False, "the user could not"
