@@ -50,7 +50,8 @@ class Newer:
 @pytest.fixture(scope="module")
 def newer(deploy_lab: Lab, hub: Hub, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Newer]:
     host = boot("newer", base_root(deploy_lab, recipe.NEWER), lab=deploy_lab)
-    host.sh("until loginctl enable-linger dev 2>/dev/null; do sleep 0.5; done")  # logind may not be up yet
+    # In a session, as a login of 257 asks for: a command from outside of the host is in none.
+    host.sh("until sudo loginctl enable-linger dev; do sleep 0.5; done", user="dev")
     yield Newer(deploy_lab, host, tmp_path_factory.mktemp("newer"))
     host.destroy()
 
