@@ -19,7 +19,8 @@ from roles.observation import Observation
 from roles.operation import Decision, Step, converge
 from roles.overview import memory, record, start
 from roles.overview.forecast import forecast
-from roles.overview.preflight import needs_root, preflight, verdict
+from roles.overview.needs import needs_root
+from roles.overview.preflight import preflight, verdict
 from roles.overview.summary import summary
 from roles.service.observe import SERVICE
 from roles.service.reasons import stopped_by_hand

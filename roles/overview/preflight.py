@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from roles.browser import decide as browser
 from roles.gpu.classify import Nvidia, classify
 from roles.gpu.observe import GPU
 from roles.host import HOST
@@ -22,7 +21,6 @@ from roles.operation import Decision
 from roles.overview.record import RECORD, facts_of
 from roles.overview.verdict import Verdict, judge
 from roles.packages import decide as packages
-from roles.service import decide as service_decisions
 from roles.service import reasons
 from roles.service.observe import SERVICE
 from roles.service.options import LacksOption
@@ -232,16 +230,3 @@ def _options(wishes: Wishes, seen: Observation) -> str | None:
     except cuda.CannotBuild:
         pass  # told by another check
     return None
-
-
-def needs_root(wishes: Wishes, seen: Observation) -> bool:
-    """Whether anything that is due needs root."""
-    wanted = wishes.settings
-    due = {
-        "packages": packages.installed(wanted.llama_cpp, True, seen),
-        "browser": browser.policy_set(wanted.browser, True, seen),
-        "service": service_decisions.lingering(True, seen),
-    }
-    if wanted.runs("service") and wanted.service.service_scope == "system":
-        return True  # the unit, and all that is done about it
-    return any(step.script.root for role, decision in due.items() if wanted.runs(role) for step in decision.steps)

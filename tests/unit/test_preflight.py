@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from roles.overview.preflight import needs_root, preflight, verdict
+from roles.overview.needs import needs_root
+from roles.overview.preflight import preflight, verdict
 from roles.overview.status import row
 from roles.overview.summary import summary
 from tests.unit import hosts, seed

@@ -12,6 +12,7 @@ import pytest
 
 from roles.host import AWAY, HOST
 from roles.observation import Observation
+from roles.overview.needs import needs_root
 from roles.remote import Script
 from roles.service import decide, reasons, sandbox
 from roles.service import scope as scopes
@@ -137,6 +138,13 @@ def test_a_cap_that_the_system_does_not_enforce_is_the_systems() -> None:
     assert reasons.uncapped(wanted, away()[HOST]) is None
     not_there = away(host={"system_capped": False})[HOST]
     assert "is not systemd's here" in (reasons.uncapped(wanted, not_there) or "")
+
+
+def test_a_password_is_asked_for_only_where_something_of_roots_is_due() -> None:
+    assert needs_root(SYSTEM, fresh())
+    assert needs_root(SYSTEM, away(service={"unit": None}))
+    assert needs_root(hosts.wishes(service_scope="system", context=65536), away())
+    assert not needs_root(SYSTEM, away())
 
 
 def test_a_converged_one_rests() -> None:
