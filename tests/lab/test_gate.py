@@ -28,6 +28,13 @@ BACK = "; the former service was started again and answers"
 RPC = "stand-in-gpu"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def as_wanted(life: LabHost, deploy_lab: Lab, life_folder: Path) -> None:
+    """Whatever other tests have left there, as with a key or at another address."""
+    run = deploy(deploy_lab, write_inventory(life_folder, [target("life")]), "-y")
+    assert run.code == 0, run.text
+
+
 def kept(host: LabHost, name: str) -> Any:
     return json.loads((host.root / DATA[1:] / name).read_text())
 
