@@ -121,13 +121,18 @@ def test_a_real_model_with_a_sliding_window_is_measured_at_a_deploy_and_in_full(
 ) -> None:
     inventory = write_inventory(place, [target("meter", **GEMMA)])
     smoke = right(deploy(deploy_lab, inventory, "-y"))
-    assert "1k pp / tg" in " ".join(smoke.err.split())
     right(deploy(deploy_lab, inventory, "-y", to=FULL))
     first, second = results(host)[-2:]
     assert (first.kind, second.kind) == ("smoke", "full")
+    told = " ".join(smoke.err.split())
+    # On cores that others use too, two minutes may not do for all of it; then it says so.
+    assert len(first.rows) + len(first.left_out) == 3
+    assert all(f"left out {sentence}" in told for sentence in first.left_out)
+    assert ("1k pp / tg" in told) == (1024 in [row.n_depth for row in first.rows])
+    assert first.duration < 140
+    assert [row.n_depth for row in second.rows] == [0, 256, 1024]
     for result in (first, second):
-        assert [row.n_depth for row in result.rows] == [0, 256, 1024]
-        assert [bool(row.turn and row.pp_at) for row in result.rows] == [False, True, True]
+        assert all(bool(row.turn and row.pp_at) == (row.n_depth > 0) for row in result.rows)
         assert "no_prompt_cache" not in [flag.flag for flag in result.flags]
         assert result.model_type.startswith("gemma3")
         assert result.resources.peak_ram_bytes > 100e6
