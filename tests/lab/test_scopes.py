@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from roles.remote import stdin
+from roles.service import sandbox
 from tests.lab import recipe
 from tests.lab.base import base_root
 from tests.lab.common import Lab, processes
@@ -97,6 +101,23 @@ def test_where_no_namespaces_can_be_made_the_service_has_the_other_half_of_its_s
     assert complete(newer.host)["tokens_predicted"] == 8
     newer.host.sh(f"rm -r {place} && systemctl daemon-reload && systemctl restart user@1000", timeout=120)
     as_dev(newer.host, "rm ~/.local/share/paddock/sandbox.json")
+
+
+# A card is a node in /dev to what lists the devices; here a tunnel's, which this machine has.
+CARD = "#!/bin/sh\necho Available devices:\ntest ! -c /dev/net/tun || echo '  CUDA0: a card (1 MiB)'\n"
+
+
+def test_a_directive_that_hides_the_card_is_found_and_left_out(newer: Newer) -> None:
+    program = newer.host.root / "usr/local/bin/lists-a-card"
+    program.write_text(CARD)
+    program.chmod(0o755)
+    groups = {"calls": sandbox.CALLS, "files": ["PrivateDevices=yes", *sandbox.FILES]}
+    ask = {"server": "/usr/local/bin/lists-a-card", "groups": groups, "digest": "d", "path": "/var/tmp/found.json"}
+    script = sandbox.by_root(json.dumps({**ask, "flags": sandbox.FLAGS["system"]}))
+    (newer.host.root / "var/tmp/trial.sh").write_text(stdin(replace(script, root=False)))
+    newer.host.sh("sh /var/tmp/trial.sh", timeout=180)
+    found = json.loads((newer.host.root / "var/tmp/found.json").read_text())
+    assert found == {"digest": "d", "groups": ["calls"], "why": "llama-server sees other devices in it: none"}
 
 
 def test_a_drop_in_has_the_last_word_and_is_left_as_it_is(newer: Newer) -> None:
