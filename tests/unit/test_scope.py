@@ -187,3 +187,32 @@ def test_both_scopes_are_written_for_their_manager() -> None:
     user, system = decide.guard(away()[HOST], scopes.USER), decide.guard(away()[HOST], scopes.SYSTEM)
     assert "systemctl --user disable" in (user.timer or "")
     assert "ExecStart=/var/lib/paddock/bin/paddock-switch watch" in (system.service or "")
+
+
+@pytest.mark.parametrize("passes", [True, False])
+def test_the_users_service_goes_once_the_systems_has_passed_and_comes_back_where_it_has_not(
+    passes: bool, tmp_path: Path
+) -> None:
+    """Both managers and the switch are played: only root on a host with systemd has them."""
+    units, state = tmp_path / "home/.config/systemd/user", tmp_path / "state"
+    units.mkdir(parents=True)
+    (state / "bin").mkdir(parents=True)
+    for name in ("paddock-llama-server.service", "paddock-watchdog.timer"):
+        (units / name).write_text("# Written by Paddock.\n")
+    (units / "paddock-mine.service").write_text("[Service]\n")
+    log = f'echo "$(basename "$0") $*" >>{tmp_path}/calls\n'
+    path = local.tool(tmp_path / "bin", "runuser", log)
+    local.tool(tmp_path / "bin", "getent", f"echo dev:x:1000:1000::{tmp_path}/home:/bin/sh\n")
+    local.tool(tmp_path / "bin", "systemctl", "exit 3\n")
+    local.tool(tmp_path / "bin", "systemd-run", f"{log}echo paddock: no device\nexit {0 if passes else 1}\n")
+    arguments = (f"{state}/bin/paddock-switch", "{}", "60", "1000", "dev", "1000")
+    done = local.run(Script(decide.SWITCH, arguments), PATH=path)
+    assert (done.returncode == 0) is passes, done.stderr
+    calls = [line.partition("systemctl --user ")[2] for line in (tmp_path / "calls").read_text().splitlines()]
+    assert calls[1:3] == ["stop paddock-watchdog.timer", "stop paddock-llama-server.service"]
+    again = ["start paddock-llama-server.service", "start paddock-watchdog.timer"]
+    assert (calls[-2:] == again) is not passes
+    left = {one.name for one in units.iterdir()}
+    ours = {"paddock-llama-server.service", "paddock-watchdog.timer"}
+    assert left == {"paddock-mine.service", *(() if passes else ours)}
+    assert (state / "wanted.json").stat().st_mode & 0o777 == 0o600
