@@ -71,8 +71,8 @@ class Campaign:
             assert f" -c {self.context} " in unit
         return run
 
-    def killed(self, kind: str) -> None:
-        """Kill it somewhere between its beginning and its likely end; then run it again."""
+    def killed(self, kind: str) -> bool:
+        """Kill it somewhere between its beginning and its likely end; then run it again. False where it came first."""
         if kind == "update":
             self.context = 9216 - self.context  # 4096 or 5120
         after, began = self.chance.uniform(0.3, self.takes[kind]), time.monotonic()
@@ -89,3 +89,4 @@ class Campaign:
         self.whole(kind)
         self.outcomes[-1] += "; converged"
         self.takes[kind] = time.monotonic() - began if ended == "killed" else after
+        return ended == "killed"
