@@ -133,8 +133,11 @@ def title(series: Series) -> str:
 
 
 def change(effect: Effect) -> str:
-    """`-9.4 % (-12.6 to -6.1)`."""
-    return f"{_percent(effect.ratio)} % ({_percent(effect.low)} to {_percent(effect.high)})"
+    """`-9.4 % (-12.6 to -6.1)`; of a later turn that of its seconds, as they are what is told."""
+    ratio, low, high = effect.ratio, effect.low, effect.high
+    if effect.series.metric == "turn":
+        ratio, low, high = 1 / ratio, 1 / high, 1 / low
+    return f"{_percent(ratio)} % ({_percent(low)} to {_percent(high)})"
 
 
 def _percent(ratio: float) -> str:

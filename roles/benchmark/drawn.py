@@ -43,8 +43,10 @@ def against_depth(metric: str, newest: Result, found: Comparison | None) -> Char
     """A speed against the tokens in the context: now, before, and the article's."""
     title, pick = PICKS[metric]
     drawn = {NOW: _points(newest, pick)}
-    if found and (before := _points(found.before[-1], pick)):
-        drawn[BEFORE] = before
+    # Each depth as it was measured last: a smoke run and a full one have others.
+    before = {point.x: point for result in found.before for point in _points(result, pick)} if found else {}
+    if before:
+        drawn[BEFORE] = [before[depth] for depth in sorted(before)]
     if not drawn[NOW]:
         return None
     article = [(depth, pp if metric == "pp" else tg) for depth, pp, tg in seed.ROWS[-1].figures]

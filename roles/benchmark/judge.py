@@ -80,9 +80,10 @@ class Judgement:
 
 
 def judge(baseline: Sequence[Run], now: Sequence[Run], others: Sequence[Sequence[Run]] = ()) -> Judgement:
-    """Runs of before against runs of now, over the series that all of them have. `others`: further groups of runs, each
-    of one thing on this machine; they tell how much runs differ here."""
-    shared = sorted(set.intersection(*(set(run) for run in [*baseline, *now]))) if baseline and now else []
+    """Runs of before against runs of now, over the series that both have: each in those runs that measured it, as a
+    smoke run beside a full one has other depths. `others`: further groups of runs, each of one thing on this machine;
+    they tell how much runs differ here."""
+    shared = sorted(set[Series]().union(*baseline) & set[Series]().union(*now))
     groups = [baseline, now, *others]
     usual = _pooled([_logs(run[one]) for group in groups for run in group for one in shared if one in run], WITHIN**2)
     effects = []

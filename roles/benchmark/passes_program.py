@@ -121,7 +121,7 @@ def rows(passes: list[dict[str, Any]], tokens: int) -> list[dict[str, Any]]:
         if batches := [one["pp_at"][2:] for one in here if "pp_at" in one]:
             row["pp_at"] = figure(here, "pp_at", n_prompt=batches[0][0], n_depth=batches[0][1])
         if turns := [one["turn"] for one in here if "turn" in one]:
-            seconds, cached = [round(turn[0], 3) for turn in turns], [turn[1] for turn in turns]
+            seconds, cached = [round(turn[0], 4) for turn in turns], [turn[1] for turn in turns]
             row["turn"] = {"n_prompt": TURN, "n_depth": depth, "seconds": seconds, "cache_n": cached}
         found.append(row)
     return found

@@ -232,8 +232,10 @@ def main() -> None:
         run(json.loads(sys.argv[1]))
     except TooLate:
         fail("llama-server takes too long for a few tokens, so nothing was measured")
-    except (NotAsExpected, OSError, subprocess.SubprocessError) as error:
+    except NotAsExpected as error:
         fail(str(error))
+    except (OSError, subprocess.SubprocessError) as error:
+        fail(f"the benchmark broke off: {error}; run it again")
     except (KeyError, TypeError, ValueError) as error:
         fail(f"llama-server did not answer as expected: {error!r}")
 

@@ -92,7 +92,8 @@ class Server:
                     raise TooLate
         except socket.timeout:  # noqa: UP041 - another class before Python 3.10
             raise TooLate from None
-        except (KeyError, http.client.HTTPException) as error:
+        # AttributeError and ValueError too: a connection that was closed by another thread in the middle of reading.
+        except (AttributeError, KeyError, ValueError, http.client.HTTPException) as error:
             raise NotAsExpected(f"llama-server did not answer as expected: {error!r}") from None
         finally:
             self.stop()

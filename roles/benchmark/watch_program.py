@@ -26,7 +26,7 @@ PEAKS = {
 
 
 class Watch(threading.Thread):
-    """`before`: what an interrupted run had seen. `stop` is called, once, where the cap is near."""
+    """`before`: what an interrupted run had seen. `stop` is called as long as the cap is near."""
 
     def __init__(self, process: Process, before: dict[str, Any], stop: Callable[[], None]) -> None:
         super().__init__(daemon=True)
@@ -84,15 +84,17 @@ class Watch(threading.Thread):
         self.seen["samples"] += 1
         self.series.add(self.duration, values)
         held, limit = memory["held"] or 0, self.process.limit
-        if limit and held > NEAR * limit and self.near is None:
-            self.near = f"llama-server held {int(held) // MIB} of the {limit // MIB} MiB that its unit may take"
-            self.stop()
+        if limit and held > NEAR * limit:
+            told = f"llama-server held {int(held) // MIB} of the {limit // MIB} MiB that its unit may take"
+            self.near = self.near or told
+            self.stop()  # each time: what is under way may be another request of the same pass by now
 
     def of_gpu(self) -> dict[str, float | None]:
         """The server's VRAM, and what others hold of all cards; clocks and so on of the card that the server is on."""
         now = time.monotonic()
-        cards = {uuid: told for uuid, told in self.gpu.cards.items() if now - told[0] < FRESH}
-        rows = {key: told for key, told in self.gpu.processes.items() if now - told[0] < FRESH}
+        # Copies: nvidia-smi's readers add to them meanwhile.
+        cards = {uuid: told for uuid, told in self.gpu.cards.copy().items() if now - told[0] < FRESH}
+        rows = {key: told for key, told in self.gpu.processes.copy().items() if now - told[0] < FRESH}
         ours = {uuid: used for (uuid, pid), (_, used, _) in rows.items() if pid == self.process.pid}
         known = [used for used in ours.values() if used is not None]
         used = sum(told[1][5] or 0 for told in cards.values())
@@ -109,7 +111,8 @@ class Watch(threading.Thread):
         vram = sum(known) if known else None
         return {
             "vram_mib": vram,
-            "vram_others_mib": used - (vram or 0) if cards else None,
+            # The two were asked at different moments: what was allocated in between is nobody else's.
+            "vram_others_mib": max(used - (vram or 0), 0) if cards else None,
             "gpu_clock_mhz": clock,
             "gpu_temperature_c": heat,
             "gpu_power_w": power,

@@ -60,7 +60,8 @@ def before_and_now(found: Comparison, effect: Effect) -> tuple[str, str]:
 
 
 def _middle(results: Sequence[Result], series: Series) -> str:
-    speed = statistics.median(statistics.median(run(result)[series]) for result in results)
+    measured = [samples for result in results if (samples := run(result).get(series))]
+    speed = statistics.median(map(statistics.median, measured))
     if series.metric == "turn":
         return f"{1 / speed:.1f} s"
     return f"{speed:.0f}" if series.metric == "pp" else f"{speed:.1f}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from roles.benchmark import comparison, words
+from roles.benchmark import comparison, drawn, words
 from roles.benchmark.comparison import Comparison, differences, grouped, latest
 from roles.benchmark.record import Result
 from tests.unit import measured, planted_history
@@ -150,6 +150,22 @@ def test_a_later_turn_is_told_in_seconds_and_judged_like_a_speed() -> None:
     (turn,) = found.judgement.of("worse")
     assert comparison.title(turn.series) == "a later turn at 2k"
     assert words.before_and_now(found, turn) == ("1.0 s", "60.0 s")
+    assert comparison.change(turn).startswith("+5900.0 % (+"), "of the seconds that are told"
+
+
+def test_a_smoke_run_beside_a_full_one_takes_no_depth_from_the_verdict() -> None:
+    def pair(share: float, **changes: Any) -> list[Result]:
+        smoke = result("smoke", rows=[measured.row(0, 0, 30.0), measured.row(2048, 900, 28.0)], **changes)
+        return [slower("full", share, **changes), smoke]
+
+    found = compared(*pair(1.0), *pair(0.7, driver="580"))
+    assert {effect.series.depth for effect in found.judgement.effects} == {0, 2048, 32768}
+    assert "tg at 32k -30.0 % (" in words.verdict(found)
+    (deep,) = [effect for effect in found.judgement.of("worse") if effect.series == ("tg", 32768)]
+    assert words.before_and_now(found, deep) == ("20.0", "14.0")
+    drawn_of = drawn.against_depth("tg", found.now[-1], found)
+    assert drawn_of
+    assert [row[0] for row in drawn_of.rows] == ["0", "2k", "32k"]
 
 
 def test_the_planted_histories_get_the_verdicts_that_were_planted() -> None:

@@ -138,6 +138,15 @@ def test_only_what_both_have_is_compared() -> None:
     assert [effect.series for effect in judge([one(20.0)], [now]).effects] == [Series("tg", 0)]
     assert judge([one(20.0)], [one(9.0, depth=32768)]) == Judgement(())
     assert judge([], [now]) == Judgement(())
+    assert judge([now], []) == Judgement(())
+
+
+def test_a_run_at_other_depths_hides_no_figure_of_those_beside_it() -> None:
+    smoke = {**one(20.0), **one(19.0, depth=2048)}
+    full = {**one(20.0), **one(15.0, depth=32768)}
+    judged = judge([full, smoke], [{**one(20.0), **one(10.0, depth=32768)}, smoke])
+    assert [effect.series.depth for effect in judged.effects] == [0, 2048, 32768]
+    assert [effect.series.depth for effect in judged.of("worse")] == [32768]
 
 
 def test_the_more_a_machine_was_seen_to_differ_from_run_to_run_the_wider_the_interval() -> None:

@@ -17,6 +17,7 @@ from roles.benchmark import runner
 from roles.benchmark.observe import look_at_benchmark
 from roles.benchmark.passes_program import SHIFT, TURN
 from roles.benchmark.record import Result
+from roles.benchmark.server_program import NotAsExpected, Server
 from tests.unit import fake_systemd, local, measuring
 from tests.unit.fake_llama import REPLY, FakeLlama
 from tests.unit.fake_systemd import FakeSystemd
@@ -285,6 +286,20 @@ def test_a_proxy_of_the_users_is_not_asked(
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert run(systemd, llama.url, depths=[0]).returncode == 0
+
+
+@pytest.mark.parametrize("error", [AttributeError("readline"), ValueError("read of closed file")])
+def test_a_connection_that_was_closed_in_the_middle_of_reading_is_no_mistake_of_ours(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    server = Server("http://127.0.0.1:1", "")
+
+    def closed(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(server, "_answer", closed)
+    with pytest.raises(NotAsExpected, match="did not answer as expected"):
+        server.complete([1], 1, False, 1)
 
 
 def test_a_server_that_refuses_is_quoted(systemd: FakeSystemd, llama: FakeLlama) -> None:

@@ -71,6 +71,27 @@ def test_vram_is_the_process_own_and_the_rest_is_others(tmp_path: Path, monkeypa
         watch.gpu.end()
 
 
+def test_memory_that_was_taken_between_two_answers_makes_no_negative_of_the_others() -> None:
+    watch = Watch(Other(), {}, lambda: None)
+    watch.gpu.end()
+    now = time.monotonic()
+    watch.gpu.cards["GPU-1"] = (now, [1800.0, 71.0, 58.0, 4.0, 8.0, 3000.0], 0)
+    watch.gpu.processes["GPU-1", 4711] = (now, 5342.0, "llama-server")
+    assert watch.of_gpu()["vram_others_mib"] == 0, "a record has no place for less"
+
+
+def test_every_request_is_broken_off_as_long_as_the_cap_is_near(tmp_path: Path) -> None:
+    process, stopped = Other(), []
+    process.folder, process.limit = str(tmp_path), 1000 << 20
+    watch = Watch(process, {}, lambda: stopped.append(True))
+    watch.gpu.end()
+    for held in (900, 951, 960, 900):
+        (tmp_path / "memory.stat").write_text(f"anon {held << 20}\n")
+        watch.look()
+    assert len(stopped) == 2
+    assert watch.near == "llama-server held 951 of the 1000 MiB that its unit may take"
+
+
 def test_an_answer_that_is_old_counts_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smi(tmp_path, monkeypatch)
     watch = Watch(Other(), {}, lambda: None)
