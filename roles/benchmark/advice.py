@@ -14,11 +14,11 @@ FLAGGED = {
     "battery": "plug the machine in and measure again: `pyinfra -y INVENTORY roles.benchmark.full`",
     "clock_drop": "the clocks fell: look for dust, a power limit or a quiet fan profile, then measure again",
     "throttled": "the GPU was slowed down: look for heat and power limits, then measure again",
-    "swap": "memory went to swap: lower cache_ram_mib or context, or give the service less of the RAM",
-    "refaults": "the RAM is too small for the model's pages: raise service_memory_max, or take a smaller quantization",
-    "other_gpu_process": "close what else uses the GPU (browser_policy keeps local AI models of browsers away)",
+    "swap": "memory went to swap: lower `cache_ram_mib` or `context`, or give the service less of the RAM",
+    "refaults": "the RAM is too small for the model's pages: raise `service_memory_max` or take a smaller quant",
+    "other_gpu_process": "close what else uses the GPU (`browser_policy` keeps local AI models of browsers away)",
     "wide_spread": "the samples are far apart: leave the machine alone and measure again",
-    "cpu_quota": "a drop-in limits the service's processor time; take CPUQuota away unless you want it",
+    "cpu_quota": "a drop-in limits the service's processor time; take `CPUQuota` away unless you want it",
 }
 
 
@@ -36,14 +36,14 @@ def _slower(found: Comparison | None) -> Iterator[str]:
     before = found.before[-1]
     if "release" in changed:
         build = f" (it was {before.build_commit or before.release})"
-        yield f"pin the release of before with llama_ref{build}, or set benchmark_on_regression='rollback'"
+        yield f'pin the release of before with `llama_ref`{build}, or set `benchmark_on_regression = "rollback"`'
     elif "driver" in changed:
         yield f"go back to driver {before.driver or 'none'} with your package manager; Paddock never installs drivers"
     elif "settings" in changed:
         names = ", ".join(each.name for each in found.inputs if each.what == "settings")
         yield f"take back what the inventory changed: {names}"
     if changed:
-        yield "make sure of it: benchmark_ab = True measures old and new in alternation"
+        yield "make sure of it: `benchmark_ab = True` measures old and new in alternation"
 
 
 def _link(newest: Result) -> Iterator[str]:
@@ -65,19 +65,19 @@ def _split(newest: Result) -> Iterator[str]:
     free = cards[0].memory_total - took.peak_vram_mib - (took.peak_vram_others_mib or 0)
     if free > ROOM:
         yield (
-            f"{free} MiB of VRAM stayed free at the peak: n_cpu_moe={newest.n_cpu_moe - 1} puts one more layer of"
-            " experts on the GPU (the article gained little from it), or vram_margin_mib can be smaller"
+            f"{free} MiB of VRAM stayed free at the peak: `n_cpu_moe = {newest.n_cpu_moe - 1}` puts one more layer of"
+            " experts on the GPU (the article gained little from it), or `vram_margin_mib` can be smaller"
         )
 
 
 def _settings(newest: Result) -> Iterator[str]:
     """The article's four keys, where they are not used."""
     if newest.n_cpu_moe and newest.n_ubatch < BIG_BATCH:
-        yield f"ubatch = {BIG_BATCH} reads prompts faster where experts are on the CPU; it takes more VRAM"
+        yield f"`ubatch = {BIG_BATCH}` reads prompts faster where experts are on the CPU; it takes more VRAM"
     if newest.n_ctx >= BIG_CONTEXT and newest.type_k in ("f16", "bf16", "f32"):
-        yield "cache_type_k and cache_type_v 'q8_0' or 'q4_0' halve or quarter the KV cache, for context or experts"
+        yield "`cache_type_k` and `cache_type_v` of `q8_0` or `q4_0` halve or quarter the KV cache"
 
 
 def _deeper(newest: Result) -> Iterator[str]:
     if newest.kind != "full":
-        yield "`pyinfra -y INVENTORY roles.benchmark.full` measures at the article's depths too"
+        yield "measure at the article's depths too: `pyinfra -y INVENTORY roles.benchmark.full`"

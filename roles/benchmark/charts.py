@@ -59,11 +59,11 @@ class Point:
     high: float
 
 
-def lines(drawn: Mapping[str, Sequence[Point]], x_title: str, y_title: str) -> Markup:
+def lines(drawn: dict[str, Sequence[Point]], x_title: str, y_title: str) -> Markup:
     """One line per name in COLOURS, its points with the extremes of their samples. The axis begins at 0."""
     values = [
         {"who": who, "x": point.x, "y": point.y, "low": point.low, "high": point.high}
-        for who, points in drawn.items()
+        for who, points in reversed(drawn.items())  # the first lies on top of the others
         for point in points
     ]
     names = list(drawn)
@@ -77,7 +77,13 @@ def lines(drawn: Mapping[str, Sequence[Point]], x_title: str, y_title: str) -> M
         "axis": {"labelExpr": "datum.value >= 1024 ? format(datum.value / 1024, '.3~f') + 'k' : datum.label",
                  "values": _ticks([point.x for points in drawn.values() for point in points]), "grid": False},
     }  # fmt: skip
-    y = {"field": "y", "type": "quantitative", "title": y_title, "axis": {"tickCount": 5}, "scale": {"zero": True}}
+    y = {
+        "field": "y",
+        "type": "quantitative",
+        "title": y_title,
+        "axis": {"tickCount": 5},
+        "scale": {"zero": True, "nice": 5},
+    }
     bar = {**y, "field": "low"}
     return _svg(
         values,
@@ -128,7 +134,7 @@ def areas(
         layers += [
             {"data": own, "mark": {"type": "rule", "strokeDash": [1, 0] if limit else [3, 3], "strokeWidth": 1.2,
                                    "color": "var(--worse)" if limit else "var(--muted)"}, "encoding": {"y": y}},
-            {"data": own, "mark": {"type": "text", "align": "left", "dy": -5, "x": 4},
+            {"data": own, "mark": {"type": "text", "align": "left", "dy": -8, "x": 4},
              "encoding": {"y": y, "text": {"field": "name"}}},
         ]  # fmt: skip
     return _svg(values, layers)

@@ -40,15 +40,15 @@ def all_of(results: Sequence[Result], found: Comparison | None) -> list[Chart]:
 
 
 def against_depth(metric: str, newest: Result, found: Comparison | None) -> Chart | None:
-    """A speed against the tokens in the context: now, before, and the article's."""
+    """A speed against the tokens in the context: now, before, and the article's. None for less than two depths."""
     title, pick = PICKS[metric]
-    drawn = {NOW: _points(newest, pick)}
+    drawn: dict[str, Sequence[Point]] = {NOW: _points(newest, pick)}
     # Each depth as it was measured last: a smoke run and a full one have others.
     before = {point.x: point for result in found.before for point in _points(result, pick)} if found else {}
     if before:
         drawn[BEFORE] = [before[depth] for depth in sorted(before)]
-    if not drawn[NOW]:
-        return None
+    if len({point.x for points in drawn.values() for point in points}) < 2:
+        return None  # one depth: the table has it
     article = [(depth, pp if metric == "pp" else tg) for depth, pp, tg in seed.ROWS[-1].figures]
     if newest.rows[-1].n_depth >= FAR:
         drawn[SEED] = [Point(depth, speed, speed, speed) for depth, speed in article if speed is not None]
@@ -157,9 +157,9 @@ def history(metric: str, results: Sequence[Result]) -> Chart | None:
             {number: what for number, what in enumerate(told, 1) if what},
             "tokens per second",
         ),
-        ("run", "config", "tokens per second", "changed before it"),
+        ("run", "tokens per second", "changed before it", "config"),
         tuple(
-            (when(result), result.config, f"{point.y:.1f}", what or "nothing")
+            (when(result), f"{point.y:.1f}", what or "nothing", result.config)
             for (result, _), point, what in zip(runs, points, told, strict=True)
         ),
     )

@@ -20,14 +20,16 @@ from roles.benchmark.charts import Chart
 from roles.benchmark.comparison import Comparison
 from roles.benchmark.record import Result
 from roles.benchmark.reports import Past
-from roles.benchmark.table import depth_name
+from roles.benchmark.table import depth_name, further
 
 SHOWN = 60  # runs of a history that are drawn
+CHIPS = {"better": "▲ better", "worse": "▼ worse", "indistinguishable": "≈ no difference", "first": "• first run"}
 
 
 def typographic(text: str) -> str:
     """Arrows, minus signs and spaces that do not break, where the terminal's sentences have plain ones."""
     text = text.replace("->", "\N{RIGHTWARDS ARROW}").replace(" %", "\N{NO-BREAK SPACE}%")
+    text = re.sub(r"\((\S+) to (\S+)\)", "(\\1\N{NO-BREAK SPACE}to\N{NO-BREAK SPACE}\\2)", text)
     return re.sub(r"(?<![\w.])-(?=\d)", "\N{MINUS SIGN}", text)
 
 
@@ -51,6 +53,8 @@ class Line:
     ram: str
     cells: tuple[str, ...]
     anchor: str = ""
+    kind: str = ""
+    doubts: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,11 @@ class HostView:
     effects: tuple[tuple[str, str, str, str, str], ...]
     charts: tuple[Chart, ...]
     advice: tuple[str, ...]
+
+    @property
+    def further(self) -> list[str]:
+        """What the table has no columns for."""
+        return further(self.newest)
 
     @property
     def machine(self) -> str:
@@ -92,6 +101,7 @@ def render(hosts: Mapping[str, Past], at: datetime) -> str:
         article=list(_article(depths)),
         article_title=seed.TITLE,
         when=words.when,
+        chips=CHIPS,
     )
 
 
@@ -134,7 +144,9 @@ def _line(each: HostView, depths: Sequence[int]) -> Line:
     speeds = {row.n_depth: (row.pp.median if row.pp else None, row.tg.median) for row in each.newest.rows}
     vram = "" if took.peak_vram_mib is None else f"{took.peak_vram_mib:,}"
     ram = f"{took.peak_ram_bytes / 1e9:.1f}"
-    return Line(each.name, each.newest.config, vram, ram, tuple(_cells(speeds, depths)), each.anchor)
+    doubts = ", ".join(dict.fromkeys(flag.flag.replace("_", " ") for flag in each.newest.flags))
+    cells = tuple(_cells(speeds, depths))
+    return Line(each.name, each.newest.config, vram, ram, cells, each.anchor, each.kind, doubts)
 
 
 def _article(depths: Sequence[int]) -> Iterator[Line]:

@@ -37,14 +37,22 @@ def cell(row: Row) -> tuple[str, str]:
 
 
 def beside(result: Result) -> list[str]:
-    """What the seed says in words: how long later turns take, and what to know of the figures."""
+    """What the table has no columns for, and what to know of the figures."""
+    told = [*further(result), *(f"left out {sentence}" for sentence in result.left_out)]
+    return told + [f"{flag.flag}: {flag.why}" for flag in result.flags]
+
+
+def further(result: Result) -> list[str]:
+    """What the seed says in words: how long later turns take; reading at a depth; and how often all was measured."""
     turns = [f"{row.turn.median:.1f} s at {depth_name(row.n_depth)}" for row in result.rows if row.turn]
+    deeper = [f"{row.pp_at.median:.0f} at {depth_name(row.n_depth)}" for row in result.rows if row.pp_at]
     told = [f"first token of the next turn: {', '.join(turns)}"] if turns else []
+    told += [f"reading one batch more, tokens per second: {', '.join(deeper)}"] if deeper else []
     samples = {len(row.tg.samples_ts) for row in result.rows}
     if samples and max(samples) > 1:
-        told.append(f"medians of {min(samples)} to {max(samples)} passes")
-    told += [f"left out {sentence}" for sentence in result.left_out]
-    return told + [f"{flag.flag}: {flag.why}" for flag in result.flags]
+        least = f"{min(samples)} to " if len(samples) > 1 else ""
+        told.append(f"medians of {least}{max(samples)} passes")
+    return told
 
 
 def line(result: Result) -> str:

@@ -55,7 +55,7 @@ def test_the_page_is_whole_and_quiet(browser: Chromium, width: int, scheme: str)
     wide = "const table = document.querySelector('.figures').parentNode; return table.scrollWidth - table.clientWidth"
     assert browser.ask(wide) == 0, "the article's table is seen whole"
     drawn: list[dict[str, Any]] = browser.ask(DRAWN)
-    assert len(drawn) == 17
+    assert len(drawn) == 16
     for chart in drawn:
         assert chart["marks"] > 0, "every chart has data"
         assert chart["overflow"] <= 0

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from roles.benchmark import page, seed, words
+from roles.benchmark import drawn, page, seed, table, words
 from roles.benchmark.record import Result, parsed
 from roles.benchmark.reports import Past
 from tests.unit import measured, planted_history
@@ -77,7 +77,7 @@ def test_every_id_is_there_once_and_every_label_has_its_words(elements: Elements
 def test_every_chart_has_a_sentence_and_a_table(elements: Elements) -> None:
     tags = Counter(tag for tag, _ in elements.tags)
     drawings = [attributes for _, attributes in elements.tags if attributes.get("role") == "img"]
-    assert tags["figure"] == tags["svg"] == tags["details"] == len(drawings) == 6 + 6 + 5
+    assert tags["figure"] == tags["svg"] == tags["details"] == len(drawings) == 6 + 6 + 4
     assert all(drawing["aria-label"] for drawing in drawings)
 
 
@@ -92,6 +92,28 @@ def test_verdicts_are_words_and_not_colours_alone(elements: Elements) -> None:
     assert "▲ better" in elements.words
     assert "release b10864-1a2b3c4d → b12464-5e6f7a8b: worse than before: " in elements.words
     assert "not to be trusted: before: " in elements.words
+
+
+def test_the_first_table_tells_who_got_worse_and_whose_figures_are_doubtful(elements: Elements) -> None:
+    glance = elements.words.partition("The article's laptop:")[0]
+    assert "ada-laptop ▼ worse Qwen3" in glance
+    assert "≈ no difference doubtful: battery, swap " in glance
+
+
+def test_what_the_table_has_no_columns_for_is_told(elements: Elements) -> None:
+    assert "first token of the next turn: 6.6 s at 32k, 12.7 s at 100k, 13.6 s at 118k; medians of 3 passes" in (
+        elements.words
+    )
+
+
+def test_reading_at_a_depth_is_told_beside_reading_to_it() -> None:
+    result = Result.model_validate(measured.entry(rows=[measured.row(2048, 800.0, 28.0)]))
+    assert table.further(result)[-1] == "reading one batch more, tokens per second: 640 at 2k"
+
+
+def test_one_depth_makes_no_chart() -> None:
+    alone = Result.model_validate(measured.entry(rows=[measured.row(2048, 900.0, 28.0)]))
+    assert drawn.against_depth("pp", alone, None) is None
 
 
 def test_a_host_without_figures_is_named(elements: Elements) -> None:
@@ -110,7 +132,8 @@ def test_an_empty_fleet_is_a_page_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("plain", "set_well"), [("-9.4 % (-12.6 to +6.1)", "−9.4\u00a0% (−12.6 to +6.1)"), ("a-1 -> b", "a-1 → b")]
+    ("plain", "set_well"),
+    [("-9.4 % (-12.6 to +6.1)", "−9.4\u00a0% (−12.6\u00a0to\u00a0+6.1)"), ("a-1 -> b", "a-1 → b")],
 )
 def test_sentences_are_set_well(plain: str, set_well: str) -> None:
     assert page.typographic(plain) == set_well
