@@ -5,13 +5,14 @@ throughout.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roles.memory.fitting_program import LEAST_CONTEXT, first, ladder, room, split, taken
 from roles.memory.oracle_program import Oracle, fail
 
 CARD = "card"  # what stands for a card where the release knows none
-Ask = Callable[[dict[str, Any], dict[str, str]], dict[str, Any]]
+if TYPE_CHECKING:  # Python 3.8 cannot evaluate it
+    Ask = Callable[[dict[str, Any], dict[str, str]], dict[str, Any]]
 
 
 def on_cards(job: dict[str, Any], oracle: Oracle) -> list[dict[str, Any]]:

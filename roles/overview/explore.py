@@ -19,7 +19,7 @@ from roles.llama_cpp.release import wanted_release
 from roles.lock import CannotPin
 from roles.memory import bound
 from roles.memory.decide import PROGRAM, SECONDS, exploring
-from roles.memory.explore_program import CARD, Ask, explored, questions
+from roles.memory.explore_program import CARD, explored, questions
 from roles.memory.fitting_program import shown
 from roles.model import header
 from roles.model.decide import holds
@@ -111,13 +111,12 @@ def alone(told: Anatomy, service: Service) -> list[dict[str, Any]]:
         weights = told.dense_bytes + sum(told.expert_bytes[split["n_cpu_moe"] or 0 :])
         return {"devices": {CARD: [weights >> 20, row * int(changes.get("-c", service.context)) >> 20, 0]}}
 
-    asked: Ask = answer
     moe = [layer for layer, size in enumerate(told.expert_bytes) if size]
     job = {
         "sizes": SIZES, "layers": told.layers, "moe_layers": moe, "n_cpu_moe": None, "gpu_layers": None if moe else 99,
         "reserve": 0, "margin": 0, "overhead": 0, "context": service.context, "trained": told.trained_context,
     }  # fmt: skip
-    return explored(job, asked, CARD)
+    return explored(job, answer, CARD)
 
 
 def table(host: str, service: Service, found: Explored) -> Table:
