@@ -7,6 +7,7 @@ run on a bare host is complete; in execute the observation is dropped before the
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -24,7 +25,7 @@ from roles.remote import Script
 class Step:
     """One thing to do on the host. `what` names it in an error; `diff` is (path, old text, new text); `goes_on` says
     what becomes of it when this run is interrupted; an `optional` one is left out for a user who may not be root;
-    the failure of a `minor` one is told, and the run goes on."""
+    the failure of a `minor` one is told, and the run goes on; `undo` is run where it fails."""
 
     what: str
     script: Script
@@ -32,6 +33,7 @@ class Step:
     goes_on: str = ""
     optional: bool = False
     minor: bool = False
+    undo: Script | None = None
     report: Callable[[list[str]], None] | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
@@ -100,6 +102,9 @@ def act(state: State, host: Host, step: Step) -> bool:
             trouble.left_out(host, f"{step.what}: {error}")
             return True
         trouble.failed(host, f"{step.what}: {error}")
+        if step.undo:
+            with contextlib.suppress(remote.Failed):
+                remote.run(state, host, replace(step.undo, claim=claim.holder()))
         claim.give_back(state, host)
         return False
     finally:

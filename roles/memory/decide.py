@@ -42,10 +42,11 @@ def planned(
     tell: Callable[[list[str]], None] | None,
     observation: Observation,
     again: bool = False,
+    gentle: bool = False,
 ) -> Decision:
     """llama.cpp itself has said what the model takes with these settings on these devices, and it fits. `headers`: of
     the model's files, where it is still to come; `tell` gets what the program printed. `again`: it is asked for, and
-    never at rest."""
+    never at rest. `gentle`: the service does not stop for it, and a plan that does not fit is no failure."""
     try:
         kind, release = wanted.backend(wishes, observation), wanted_release(wishes, observation)
         if not wanted.planned_by_us(wishes, kind):
@@ -74,13 +75,15 @@ def planned(
             observation, refusal="the model's header does not tell how many layers it has; set gpu_layers as a number"
         )
     job = _job(wishes, release, kind, () if there else headers, observation)
+    job |= {"pause": False, "check": "warn"} if gentle else {}
     what = "" if there else ", by the header of the model"
     pause = "; llama-server stops for it, as it leaves the card no room for a question" if job["pause"] else ""
     step = Step("plan the memory", Script(PROGRAM, (json.dumps(job),), seconds=SECONDS, python=True), report=tell)
     steps: tuple[Step, ...] = (step,)
     if job["pause"] and wishes.settings.service.service_scope == "system":  # which the user may not stop
-        step = replace(step, script=replace(step.script, args=(json.dumps({**job, "pause": False}),)))
         stop, start = (Script(PAUSE, (word,), root=True) for word in ("stop", "start"))
+        script = replace(step.script, args=(json.dumps({**job, "pause": False}),))
+        step = replace(step, script=script, undo=start)
         steps = (Step("stop llama-server", stop), step, Step("start llama-server again", start))
     return Decision(
         _after(wishes, kind, bool(moe_layers), observation),
@@ -110,10 +113,10 @@ def _meaningless(settings: Settings, plan: Plan) -> str:
 
 def hopeless(wishes: Wishes, observation: Observation) -> str | None:
     """The sentence about what cannot be, before anything is built: by the recorded plan, or else by the header."""
+    if wishes.settings.memory.memory_check == "warn" or wishes.settings.service.fit == "on":
+        return None
     if problem := uncounted_refusal(wishes.settings):
         return problem
-    if wishes.settings.memory.memory_check == "warn":
-        return None
     try:
         plan = wanted.plan_of(wishes, observation)
     except CannotBuild:
@@ -147,7 +150,8 @@ def exploring(
         "n_cpu_moe": None,
         "gpu_layers": None if moe or kind != "cpu" else ALL_LAYERS,
         "pause": False,
-        "overhead": DEFAULT["cuda"],  # whatever stands in for it here, a card is meant
+        # Whatever stands in for it here, a card is meant.
+        "overhead": DEFAULT["cuda"] + wishes.settings.service.moe_cache_mib,
         "reserve": max((card["reserve"] for card in cards), default=known["reserve"]),
         "sizes": list(sizes),
         "trained": (told.trained_context if told else observation[MODEL].trained_context) or 0,

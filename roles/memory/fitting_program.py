@@ -45,9 +45,14 @@ def taken(share: list[int]) -> int:
     return sum(share) + TRUNCATED if any(share) else 0
 
 
+def short(share: list[int], free: int) -> int:
+    """What one device lacks; nothing where nothing is put on it, as on a card that its desktop fills."""
+    return taken(share) - (free if any(share) else max(free, 0))
+
+
 def lacking(shares: dict[str, list[int]], rooms: dict[str, int]) -> int:
     """What the tightest device lacks; 0 and less is room that is left."""
-    return max([taken(shares.get(device, [0])) - free for device, free in rooms.items()] or [0])
+    return max([short(shares.get(device, [0]), free) for device, free in rooms.items()] or [0])
 
 
 def ladder(wanted: dict[str, Any]) -> list[dict[str, Any]]:
@@ -105,7 +110,7 @@ def shown(one: dict[str, Any]) -> str:
 
 def too_much(shares: dict[str, list[int]], found: list[dict[str, Any]]) -> str:
     """The sentence about the device that lacks most."""
-    one = max(found, key=lambda budget: taken(shares.get(budget["device"], [0])) - int(budget["room"]))
+    one = max(found, key=lambda budget: short(shares.get(budget["device"], [0]), int(budget["room"])))
     share = shares.get(one["device"], [0, 0, 0])
     limit = "" if one["limit"] is None else f", vram_limit_mib is {one['limit']}"
     return (

@@ -8,6 +8,8 @@ from functools import partial
 from pyinfra.api import operation
 from pyinfra.api.command import PyinfraCommand
 
+from roles import remote
+from roles.host import HOST
 from roles.memory import cap, decide, report, table
 from roles.model import header
 from roles.model.decide import holds
@@ -34,7 +36,10 @@ def _planned(wishes: Wishes, again: bool, seen: Observation) -> Decision:
     known = header.informed(wishes, seen, None)
     to_come = known.model is not None and not holds(known.model, seen[MODEL])
     headers = header.bytes_of(known.model) if state.is_executing and to_come and known.model else ()
-    return decide.planned(known, headers, report.teller(host.log), seen, again)
+    decision = decide.planned(known, headers, report.teller(host.log), seen, again)
+    if seen[HOST].root == "password" and any(step.script.root for step in decision.steps):
+        remote.ask_password()
+    return decision
 
 
 @operation()

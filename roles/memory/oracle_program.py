@@ -137,7 +137,9 @@ class Oracle:
         if str(changes) in self.buffers or self.backend == "cpu" or OUTPUT_ELSEWHERE[0] not in self.knows:
             return
         told = self.ask(split, changes, OUTPUT_ELSEWHERE)["devices"]
-        self.buffers[str(changes)] = {device: share[2] + share[2] // 8 + 1 for device, share in told.items()}
+        # A device without a layer tells nothing of a split that gives it one.
+        used = {device: share[2] for device, share in told.items() if share[2]}
+        self.buffers[str(changes)] = {device: size + size // 8 + 1 for device, size in used.items()}
         for answer in self.asked:
             self.trim(answer)
 

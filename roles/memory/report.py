@@ -43,14 +43,19 @@ def most(devices: tuple[Share, ...]) -> int:
 def warnings(plan: Plan, nvidia: Nvidia) -> list[str]:
     """What others hold of the VRAM right now beyond what is left to them, and what it would take. It never changes the
     plan: a browser's tab is no reason to load the model anew."""
-    told = []
+    told, budgets = [], list(plan.budgets)
     for gpu in nvidia.gpus if plan.backend == "cuda" else ():
-        budget = next((one for one in plan.budgets if gpu.name in one.name), None)
+        budget = next((one for one in budgets if gpu.name in one.name), None)
+        if budget is None:
+            continue
+        budgets.remove(budget)  # the next card of that name is another one
         others = [one for one in nvidia.holders if one.gpu in ("", gpu.uuid) and OURS not in one.name]
         held = sum(one.used or 0 for one in others)
-        if budget is None or held <= budget.reserve:
+        # Below vram_limit_mib they may hold more than the reserve, and the plan fits beside them.
+        excess = budget.room - (budget.total - held - budget.margin - budget.overhead)
+        if excess <= 0:
             continue
-        beside = next((one for one in plan.tried if one.lacking + held - budget.reserve <= 0), None)
+        beside = next((one for one in plan.tried if one.lacking + excess <= 0), None)
         would = f", with which {named(beside)} fits" if beside else ""
         told.append(
             f"{gpu.name}: others hold {held} MiB of VRAM now, and vram_reserve_mib leaves them {budget.reserve}"

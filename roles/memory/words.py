@@ -6,10 +6,12 @@ from roles.memory.plan import Split
 from roles.settings import Service
 
 TO_COME = "known-after-the-plan"
-# Memory that llama-fit-params does not count: projector, draft model, MTP head (llama.cpp#18097, #23472, #28172).
+# Memory that llama-fit-params does not count: projector, draft model, MTP head (llama.cpp#18097, #23472, #28172), and
+# adapters, which are loaded when the model is there (common_init_result in llama.cpp's common/common.cpp).
 UNCOUNTED = {
     *("-mm", "--mmproj", "-mmu", "--mmproj-url", "-md", "--model-draft", "--spec-draft-model", "-hfd", "-hfrd"),
     *("--hf-repo-draft", "--spec-draft-hf", "--mtp", "--spec-type", "--spec-default", "-mv", "--model-vocoder"),
+    *("--lora", "--lora-scaled", "--fim-qwen-7b-spec", "--fim-qwen-14b-spec"),
 }
 # Whoever writes one of these spreads the layers over the devices by own rules.
 OWN_SPREAD = {"-ts", "--tensor-split", "-sm", "--split-mode", "-mg", "--main-gpu", "-dev", "--device"}

@@ -61,14 +61,14 @@ def row(state: State, host: Host, wishes: Wishes, seen: Observation) -> Row:
         if plan is None:
             to_come = wishes.model is not None and not holds(wishes.model, seen[MODEL])
             headers = header.bytes_of(wishes.model) if wishes.model and to_come else ()
-            decision = decide.planned(wishes, headers, None, seen)
+            decision = decide.planned(wishes, headers, None, seen, gentle=True)
             refused = decision.refusal
             for step in decision.steps:
                 plan = Plan.model_validate(json.loads(remote.run(state, host, step.script)[-1]))
     except CannotBuild:
         plan = None  # no compiler or toolkit yet: by the header
-    except remote.Failed as error:  # the program itself says what does not fit
-        return machine(seen), "no", str(error)
+    except remote.Failed as error:
+        return machine(seen), "unknown", str(error)
     if plan is not None:
         plans = {**seen[MEMORY].plans, plan.digest: plan}
         return (machine(seen), *by_plan(wishes, plan, seen.replace(MEMORY, plans=plans)))
@@ -79,6 +79,8 @@ def by_plan(wishes: Wishes, plan: Plan, seen: Observation) -> tuple[str, str]:
     """By llama.cpp's own figures."""
     if plan.problem:
         return "no", plan.problem
+    if not plan.checked:
+        return "perhaps", "this release has no llama-fit-params --fit-print to ask, so nobody has checked its numbers"
     held = cap.held(wishes, seen)
     if held.refusal:
         return "no", held.refusal

@@ -6,6 +6,7 @@ import atexit
 
 from pyinfra import logger
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from roles import observation
@@ -115,5 +116,5 @@ def show(names: list[str]) -> None:
     for column in COLUMNS:
         table.add_column(column, overflow="fold")
     for name in names:
-        table.add_row(name, *_rows.get(name, ("", "", "nothing: it cannot be reached")))
+        table.add_row(*map(escape, (name, *_rows.get(name, ("", "", "nothing: it cannot be reached")))))
     Console(stderr=True, highlight=False).print(table)

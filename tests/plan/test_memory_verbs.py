@@ -46,10 +46,12 @@ def explored(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def told(tmp_path_factory: pytest.TempPathFactory) -> Run:
     answers = hosts.converged_answers(hosts.wishes(**RPC))
     [plan] = hosts.plans(hosts.wishes(**RPC), answers).values()
+    [unfit] = hosts.plans(hosts.wishes(**RPC), answers, problem="n_cpu_moe=48 does not fit: RPC0").values()
     machines = {
         "planned": rpc_host(["nothing is asked"]),
         "asked": rpc_host(answered(plan), plans=False),
-        "small": rpc_host(["paddock: n_cpu_moe=48 does not fit: RPC0", "", "paddock-exit 1"], plans=False),
+        "small": rpc_host(answered(unfit), plans=False),
+        "full": rpc_host(["paddock: RTX 3050 has 90 MiB of VRAM free", "", "paddock-exit 1"], plans=False),
         "bare": host(hosts.bare_answers()),
         "garbage": host("Killed"),
     }
@@ -90,6 +92,7 @@ def test_the_fleet_is_one_table_with_a_reason_for_each_host(told: Run) -> None:
     assert found["planned"][1] == found["asked"][1] == "yes"
     assert found["planned"][2].startswith("n_cpu_moe=44 (the experts of 44 of 48 layers on the CPU): RPC0 4597 MiB")
     assert found["small"][1:] == ["no", "n_cpu_moe=48 does not fit: RPC0"]
+    assert found["full"][1:] == ["unknown", "RTX 3050 has 90 MiB of VRAM free"], "which says nothing of the model"
     assert found["bare"][1] == "unknown"
     assert found["garbage"][1] == "unknown"
     assert "Traceback" not in told.err

@@ -92,6 +92,7 @@ def test_a_file_of_ones_own_is_unknown_before_there_is_a_release() -> None:
     [
         ({}, "yes", "the host will hold 7289 MiB"),
         ({"problem": "n_cpu_moe=48 does not fit"}, "no", "n_cpu_moe=48 does not fit"),
+        ({"checked": False}, "perhaps", "nobody has checked its numbers"),
         ({"repacked": 90_000}, "no", "ram_reserve=2G leaves 30720 of 32768 MiB"),
     ],
 )

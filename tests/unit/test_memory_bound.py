@@ -107,3 +107,16 @@ def test_options_that_nobody_counts_and_a_recorded_no_are_refused_at_once() -> N
     answers = hosts.converged_answers(wishes)
     answers["memory"] = {"plans": hosts.plans(wishes, answers, problem="it does not fit")}
     assert refusal(partial(preflight, wishes), hosts.parsed(answers)).startswith("it does not fit. Change that")
+
+
+def test_what_was_recorded_and_what_nobody_counts_are_no_matter_where_llama_cpp_fits_the_model_itself() -> None:
+    rpc: dict[str, Any] = {"backend": "rpc", "rpc_servers": ["127.0.0.1:50052"]}
+    answers = hosts.converged_answers(hosts.wishes(**rpc))
+    answers["memory"] = {"plans": hosts.plans(hosts.wishes(**rpc), answers, problem="it does not fit")}
+    assert decide.hopeless(hosts.wishes(**rpc, fit="on"), hosts.parsed(answers)) is None
+    assert decide.hopeless(known(fit="on", gpu_layers="auto", server_args=["--mmproj", "/x"]), hosts.bare()) is None
+
+
+@pytest.mark.parametrize("option", ["--mmproj", "-md", "--lora", "--spec-type", "--fim-qwen-7b-spec"])
+def test_each_kind_of_memory_that_is_not_counted_is_refused(option: str) -> None:
+    assert f"{option} takes memory" in (decide.hopeless(known(server_args=[option, "/x"]), hosts.bare()) or "")

@@ -161,3 +161,12 @@ def test_the_device_that_lacks_most_is_told_with_every_item() -> None:
         "CUDA0 would hold 6634 MiB (model 2188, context 3240, compute 1203), and 3776 of its 6144 MiB are for it"
         " (768 reserved, margin 256, runtime 320, vram_limit_mib is 4096)"
     )
+
+
+def test_a_card_that_its_desktop_fills_lacks_nothing_where_nothing_is_put_on_it() -> None:
+    rooms, shares = {"CUDA0": 4800, "CUDA1": -320}, {"CUDA0": [4000, 300, 100], "CUDA1": [0, 0, 0]}
+    assert fitting.lacking(shares, rooms) == 0
+    assert fitting.lacking({**shares, "CUDA1": [100, 0, 0]}, rooms) == 423
+    devices = [{"device": "CUDA0", "name": "some", "total": 5376}, {"device": "CUDA1", "name": "old", "total": 256}]
+    told = fitting.too_much({**shares, "CUDA0": [4800, 0, 0]}, fitting.budgets(devices, JOB))
+    assert told.startswith("CUDA0 would hold 4803 MiB"), "the card that lacks something"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from roles.memory import decide, report, wanted
+from roles import remote
+from roles.gpu.parse import Holder
+from roles.host import HOST
+from roles.memory import decide, operations, report, wanted
 from roles.memory.observe import MEMORY, MemorySeen
 from roles.memory.plan import Plan
 from tests.unit import hosts, seed
@@ -141,3 +146,56 @@ def test_a_service_of_the_systems_is_stopped_and_started_by_root() -> None:
     told = [(step.script.root, step.script.args[0]) for step in (steps[0], steps[-1])]
     assert told == [(True, "stop"), (True, "start")]
     assert json.loads(steps[1].script.args[0])["pause"] is False, "the user could not"
+    assert steps[1].undo == steps[-1].script, "it comes back where the plan comes to nothing"
+
+
+def card(number: int, held: int, limit: int | None = None) -> dict[str, Any]:
+    room = min(6144 - 768 - 256, limit or 6144) - 320
+    fields = {"total": 6144, "reserve": 768, "margin": 256, "overhead": 320, "limit": limit, "room": room}
+    return {"device": f"CUDA{number}", "name": f"NVIDIA {seed.RTX_3050[0]}", **fields}
+
+
+@pytest.mark.parametrize(("limit", "told"), [(3000, False), (4500, True), (None, True)])
+def test_below_a_limit_of_ones_own_others_may_hold_what_is_beyond_it(limit: int | None, told: bool) -> None:
+    loud = used_by(OURS, process(9, "/usr/bin/game", 1500), used=5600)
+    wishes = hosts.wishes(seed.SETTINGS, vram_limit_mib=limit)
+    seen = with_plan(wishes, loud, budgets=[card(0, 1500, limit)], tried=TRIED)
+    assert (planned(wishes)(seen).left_out is not None) == told
+
+
+def test_two_cards_of_one_name_have_a_reserve_each() -> None:
+    nvidia = wanted.nvidia(hosts.parsed(laptop(gpu=hosts.nvidia(seed.RTX_3050, seed.RTX_3050))))
+    holders = tuple(
+        Holder(pid=9, kind="G", name="/usr/bin/kwin", used=700, gpu=gpu.uuid, purpose="") for gpu in nvidia.gpus
+    )
+    wishes = seed.wishes()
+    [plan] = hosts.plans(wishes, laptop(), budgets=[card(0, 0), {**card(1, 0), "reserve": 0, "room": 5568}]).values()
+    told = report.warnings(Plan.model_validate({**plan, "backend": "cuda"}), replace(nvidia, holders=holders))
+    assert [line.partition(" (")[0] for line in told] == [
+        f"{seed.RTX_3050[0]}: others hold 700 MiB of VRAM now, and vram_reserve_mib leaves them 0"
+    ]
+
+
+def test_a_look_at_the_fleet_stops_no_service_and_a_plan_that_does_not_fit_is_an_answer() -> None:
+    full = hosts.parsed(used_by(OURS, used=6144 - 300))
+    for scope in ("user", "system"):
+        wishes = hosts.wishes(seed.SETTINGS, n_cpu_moe="auto", service_scope=scope)
+        [step] = decide.planned(wishes, (), None, full, gentle=True).steps
+        told = json.loads(step.script.args[0])
+        assert (told["pause"], told["check"], step.script.root) == (False, "warn", False)
+
+
+@pytest.mark.parametrize(
+    ("scope", "root", "asks"), [("system", "password", 1), ("system", "free", 0), ("user", "password", 0)]
+)
+def test_whoever_must_be_root_for_the_pause_is_asked_for_a_password(
+    scope: str, root: str, asks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    there = SimpleNamespace(is_executing=False), SimpleNamespace(log=print)
+    monkeypatch.setattr(operations, "context", lambda: there)
+    monkeypatch.setattr(remote, "ask_password", lambda: asked.append(1))
+    wishes = hosts.wishes(seed.SETTINGS, n_cpu_moe="auto", service_scope=scope)
+    full = hosts.parsed(used_by(OURS, used=6144 - 300)).replace(HOST, root=root)
+    assert operations._planned(wishes, True, full).steps
+    assert len(asked) == asks

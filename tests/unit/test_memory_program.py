@@ -282,3 +282,18 @@ def test_killed_in_the_middle_of_a_question_the_next_run_plans_as_if_nothing_had
 def test_a_disk_that_is_full_is_told(fake: Fake) -> None:
     (fake.data / "plans/d1.json.new").mkdir(parents=True)
     assert fake.refusal().startswith("the plan cannot be recorded: Is a directory")
+
+
+def test_a_device_without_a_layer_says_nothing_of_a_split_that_gives_it_one(fake: Fake) -> None:
+    """Two cards, the first empty with one layer; its compute buffers are not bounded by those of nothing."""
+    fake.devices, fake.total, fake.options = ("CUDA0", "CUDA1"), 2100, (*KNOWS, "-ot")
+    fake.trouble = (
+        "if ' -ngl 1 ' in ' '.join(words): print('CUDA0 0 0 0 \\nCUDA1 1020 40 100 \\nHost 1 1 1 '); sys.exit()"
+    )
+    cards = [{"name": "RTX 3050", "total": 6144, "reserve": 500}] * 2
+    plan = Plan.model_validate(fake.plan(gpu_layers=1, moe_layers=[], explicit=True, check="warn", cards=cards))
+    assert plan.problem == (
+        "gpu_layers=1 does not fit: CUDA1 would hold 1163 MiB (model 1020, context 40, compute 100), and 1100 of its"
+        " 2100 MiB are for it (500 reserved, margin 200, runtime 300); gpu_layers=99 fits"
+    )
+    assert {one.gpu_layers: one.devices[0].compute for one in plan.tried}[99] > 1

@@ -60,3 +60,17 @@ def test_no_step_goes_on_where_another_run_has_the_host(host: Telling, tmp_path:
     lock.write_text('{"who": "ann@desk", "place": "elsewhere"}')
     assert run(host, minor=True) is False
     assert host.told[0].startswith("tidy up: another run changes this host: ann@desk")
+
+
+@pytest.mark.parametrize("undo", ["touch there", "exit 1"])
+def test_what_a_step_needs_undone_is_undone_where_it_fails(host: Telling, undo: str, tmp_path: Path) -> None:
+    step = Step("plan", Script('fail "no room"'), undo=Script(f"cd '{tmp_path}'; {undo}"))
+    assert act(cast("State", STATE), cast("Host", host), step) is False
+    assert host.told == ["plan: no room"]
+    assert (tmp_path / "there").exists() == ("there" in undo)
+
+
+def test_a_step_that_goes_well_leaves_it(host: Telling, tmp_path: Path) -> None:
+    step = Step("plan", Script("true"), undo=Script(f"touch '{tmp_path}/there'"))
+    assert act(cast("State", STATE), cast("Host", host), step) is True
+    assert not (tmp_path / "there").exists()

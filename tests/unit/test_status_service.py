@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from roles.overview.status import row
+import pytest
+
+from roles.overview.status import row, show
 from tests.unit import hosts
 
 
@@ -14,3 +16,11 @@ def test_a_service_that_was_killed_at_its_cap_is_told_although_it_came_back() ->
     told = "outgrew its cap, and the kernel killed it (oom-kill): 2026-11-30T18:06:40+0000"
     assert told in serves(outgrew="2026-11-30T18:06:40+0000")
     assert not [line for line in serves() if "oom-kill" in line]
+
+
+def test_brackets_in_a_name_are_no_markup(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(show.__globals__, "_rows", {"laptop": ("some[/q4].gguf", "[bold]", "")})
+    show(["laptop"])
+    told = capsys.readouterr().err
+    assert "some[/q4].gguf" in told
+    assert "[bold]" in told
