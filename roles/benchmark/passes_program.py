@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import statistics
+import time
 from typing import Any
 
 from roles.benchmark.flags_program import late
-from roles.benchmark.server_program import NotAsExpected, Pass, Server
+from roles.benchmark.server_program import NotAsExpected, Pass, Server, TooLate
 from roles.benchmark.watch_program import Watch
 
 TURN = 256  # tokens of a later turn
@@ -52,8 +53,9 @@ class Measure:
         self.speeds.setdefault("tg", 0.1)
 
     def one(self, depth: int, turn: int, tokens: int, seconds: float) -> dict[str, Any]:
-        """A cold pass at a depth, then the next turn, then reading a batch more. Raises NotAsExpected, TooLate."""
-        begin = turn * SHIFT
+        """A cold pass at a depth, then the next turn, then reading a batch more, in so many seconds altogether; `late`
+        is set where they did not do for all of it. Raises NotAsExpected, and TooLate where they did for nothing."""
+        begin, end = turn * SHIFT, time.monotonic() + seconds
         prompt = (self.bos + self.ids[begin:])[: max(depth, 1)]
         self.watch.phase("pp" if depth else "tg", depth)
         cold = self.server.complete(prompt, tokens, False, seconds)
@@ -74,35 +76,43 @@ class Measure:
         if depth:
             told["pp"] = [cold.pp, cold.pp_wall]
             if len(cold.reply) == tokens:
-                told.update(self.later(prompt + cold.reply, begin + depth, depth, tokens, seconds))
+                try:
+                    self.later(told, prompt + cold.reply, begin + depth, tokens, end)
+                except TooLate:
+                    told["late"] = True
         return told
 
-    def later(self, so_far: list[int], at: int, depth: int, tokens: int, seconds: float) -> dict[str, Any]:
-        """What comes after a reply: a turn as people have it, and a batch for the speed of reading at this depth."""
-        told: dict[str, Any] = {}
+    def later(self, told: dict[str, Any], so_far: list[int], at: int, tokens: int, end: float) -> None:
+        """What comes after a reply: a turn as people have it, and a batch for the speed of reading at this depth.
+        `end`: when it must be over, by the monotonic clock. Raises NotAsExpected, TooLate."""
+        depth = told["n_depth"]
         if not self.cached or self.room(depth, tokens) < 0:
-            return told
+            return
         self.watch.phase("turn", depth)
         prompt = so_far + self.ids[at : at + TURN]
-        turn = self.server.complete(prompt, 8, True, seconds)
+        turn = self.server.complete(prompt, 8, True, left(end))
         told["turn"] = [turn.first, turn.timings["cache_n"]]
         if turn.timings["cache_n"] < KEPT * depth:
             self.cached = False  # it would read all of it again, each time
             why = f"at {depth}: the next turn found {turn.timings['cache_n']} of {len(so_far)} tokens in the cache"
             self.flags.append({"flag": "no_prompt_cache", "why": why})
-            return told
+            return
         batch = self.at_depth(depth, tokens)
         if batch >= FEWEST:
             self.watch.phase("pp_at", depth)
             more = prompt + turn.reply + self.ids[at + TURN : at + TURN + batch]
-            read = self.server.complete(more, 1, True, seconds)
+            read = self.server.complete(more, 1, True, left(end))
             if read.timings["cache_n"] >= KEPT * depth and read.timings["prompt_n"] >= batch:
                 told["pp_at"] = [read.pp, read.pp_wall, read.timings["prompt_n"], read.timings["cache_n"]]
-        return told
 
     def compare(self, one: Pass, depth: int) -> None:
         if found := late(one.disagreement, one.seconds, depth):
             self.flags.append(found)
+
+
+def left(end: float) -> float:
+    """Seconds until then; a moment where it is over, since a socket waits for ever with none."""
+    return max(end - time.monotonic(), 0.01)
 
 
 def needed(depths: list[int], repetitions: int, n_ubatch: int) -> int:

@@ -103,6 +103,7 @@ def passes(job: dict[str, Any], part: Part, measured: Measure, watch: Watch) -> 
             return
         needs = measured.estimate(depth, tokens)
         left = budget - watch.duration if budget else 3600 + 20 * needs
+        left = left if state["passes"] else max(left, 30)
         if needs > left and (state["passes"] or depth):
             if not turn:
                 why = f"it takes about {needs / 60:.1f} minutes, too long for a smoke run"
@@ -111,9 +112,13 @@ def passes(job: dict[str, Any], part: Part, measured: Measure, watch: Watch) -> 
         what = f"{depth_name(depth)}, pass {turn + 1} of {job['repetitions']}"
         watch.progress(what, sum(measured.estimate(each, tokens) for _, each in todo[at:]))
         try:
-            state["passes"].append(measured.one(depth, turn, tokens, max(left, 30)))
+            one = measured.one(depth, turn, tokens, left)
+            state["passes"].append(one)
+            why = ", the next turn: no time was left for it" if one.pop("late", False) else ""
         except TooLate:
-            state["left_out"].append(f"{depth_name(depth)}: it took longer than {max(left, 30):.0f} s")
+            why = f": it took longer than {left:.0f} s"
+        if why and not (turn and budget):  # a smoke run has its figures from the first turn
+            state["left_out"].append(depth_name(depth) + why)
         yield
 
 

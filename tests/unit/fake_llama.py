@@ -15,11 +15,12 @@ REPLY = 7  # every token of an answer
 class FakeLlama:
     """`timings` are merged over honest ones; `status` other than 200 is answered to everything. `pause`: seconds before
     the first token that the server's own clock does not know of. `hang`: no token comes until the client has gone.
-    `forgets`: nothing of a conversation is kept. `n_ctx`: what /props tells."""
+    `slow_turn`: seconds more where the cache may be used. `forgets`: nothing of a conversation is kept. `n_ctx`: what
+    /props tells."""
 
     def __init__(self) -> None:
         self.timings: dict[str, Any] = {}
-        self.status, self.n_ctx, self.pause = 200, 8192, 0.0
+        self.status, self.n_ctx, self.pause, self.slow_turn = 200, 8192, 0.0, 0.0
         self.hang = self.forgets = False
         self.slot: list[int] = []
         self.asked: list[tuple[str, dict[str, Any]]] = []
@@ -42,7 +43,7 @@ class FakeLlama:
                 elif fake.hang:
                     fake.over.wait(20)
                 else:
-                    fake.over.wait(fake.pause)
+                    fake.over.wait(fake.pause + fake.slow_turn * body["cache_prompt"])
                     self.tell(200, *fake.events(body))
 
             def tell(self, status: int, *answers: dict[str, Any]) -> None:
