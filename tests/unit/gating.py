@@ -71,6 +71,8 @@ class Start:
     refused: bool = False  # systemctl restart fails
     replaced: bool = False  # somebody writes the unit meanwhile
     lost: str | None = None
+    strange: bool = False  # another program answers
+    dies: bool = False  # by the time that it has been asked for everything
 
 
 class World:
@@ -106,6 +108,8 @@ class World:
             patch.setattr(module, "Server", FakeServer)
         for module in (proof, watch):
             patch.setattr(module, "lost", lambda pid, wanted: self.running.lost)
+        patch.setattr(proof, "listens", lambda pid, port: port == 8091 and not self.running.strange)
+        self.turns = 0
         self.devices: str | None = None
         self.unfit: str | None = None
         patch.setattr(watch, "missing", lambda program, wanted: self.devices)
@@ -127,6 +131,7 @@ class World:
 
     def ctl(self, served: Served, *words: str) -> str | None:
         self.did.append(words[0])
+        self.turns = 0
         if words[0] == "restart":
             self.now = self.text().partition("PADDOCK_STAMP=")[2].partition("\n")[0]
             self.state = self.running.state
@@ -145,7 +150,7 @@ class World:
         return {
             "ActiveState": self.state,
             "SubState": start.sub_state,
-            "MainPID": PID,
+            "MainPID": "0" if start.dies and self.turns else PID,
             "NRestarts": start.restarts,
             "Result": "exit-code",
             "UnitFileState": self.enabled,
@@ -173,6 +178,7 @@ class World:
             }
         if path == "/completion":
             second = proof.TURN in body["prompt"]
+            self.turns += second
             if second and "turn" in self.running.answers:
                 return self.running.answers["turn"]
             return 200, {"content": " it", "tokens_predicted": body["n_predict"], "timings": {"cache_n": 40 * second}}

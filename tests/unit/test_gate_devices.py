@@ -7,11 +7,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from roles.service.gate import PROGRAM, devices
+from roles.service.gate.host import Server
 from tests.unit import local
 from tests.unit.programs import assert_old_python_can_run
 
@@ -105,6 +107,28 @@ def test_a_driver_that_fits_or_is_not_there_needs_no_reboot(
     monkeypatch.setattr(devices, "read", lambda path, most=0: loaded or None)
     monkeypatch.setattr(devices, "library_versions", lambda: {"libcuda.so.1": library})
     assert devices.unfit_driver() is None
+
+
+def test_who_listens_on_a_port_is_known() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as ours:
+        port = ours.getsockname()[1]
+        assert devices.listens(str(os.getpid()), port)
+        other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+        assert not devices.listens(str(other.pid), port)
+        other.communicate(timeout=10)
+    assert not devices.listens(str(os.getpid()), port)
+
+
+def test_what_speaks_no_http_answers_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as thief:
+        server = Server({"url": f"http://127.0.0.1:{thief.getsockname()[1]}", "key_file": ""})
+        with ThreadPoolExecutor() as pool:
+            asked = pool.submit(server.ask, "/health")
+            end, _ = thief.accept()
+            end.recv(4096)
+            end.sendall(b"SSH-2.0-OpenSSH_9.2\r\n")
+            end.close()
+            assert asked.result(timeout=10) == (0, None)
 
 
 def test_a_process_has_its_rpc_server_while_it_is_connected(listening: str) -> None:

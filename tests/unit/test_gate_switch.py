@@ -66,6 +66,15 @@ FAILS: dict[str, tuple[Start, str]] = {
         Start(limits={"MemoryMax": "infinity", "MemorySwapMax": "0"}),
         "systemd holds MemoryMax=infinity and not 2147483648",
     ),
+    "somebody else answers": (
+        Start(strange=True, log=("E srv start: couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 8091",)),
+        "another program answers on port 8091: port 8091 at 127.0.0.1 is taken, or not an address of this host",
+    ),
+    "it dies in the end": (Start(dies=True, log=LOG), "llama-server died while it was proved"),
+    "nonsense": (
+        Start(answers={"/props": (200, {"default_generation_settings": None})}),
+        "llama-server answers what Paddock does not understand: AttributeError",
+    ),
     "no properties": (Start(answers={"/props": (500, None)}), "/props answers HTTP 500"),
     "another build": (
         Start(answers={"/props": (200, {"build_info": "b1-fedcba987"})}),
@@ -244,6 +253,16 @@ def test_a_rollback_goes_to_the_one_before_and_proves_it(world: World) -> None:
     switch(world.data, record())
     rollback(world.data, "tg is 20 % worse")
     assert (kept(world, "proved.json"), kept(world, "last-good.json")) == (record("old"), record())
+
+
+def test_after_a_switch_that_did_not_pass_the_present_service_is_no_way_back(world: World) -> None:
+    switch(world.data, record("old"))
+    world.starts["new"] = Start(log=ON_CPU)
+    failure(world, record())
+    world.did.clear()
+    with pytest.raises(Trouble, match="there is no former service to go back to"):
+        rollback(world.data, "")
+    assert world.did == []
 
 
 def test_without_a_former_service_there_is_nothing_to_go_back_to(world: World) -> None:

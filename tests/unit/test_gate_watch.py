@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from roles.service.gate import watch as module
+from roles.service.gate.devices import SILENT
 from roles.service.gate.host import alone
 from roles.service.gate.switch import switch
 from roles.service.gate.watch import watch
@@ -129,6 +130,23 @@ def test_a_driver_that_needs_a_reboot_is_left_alone(world: World) -> None:
     told = watch(world.data, act=True)
     assert told.startswith("reboot: llama-server has lost its device: it holds no VRAM, and the loaded NVIDIA module")
     assert world.did == []
+
+
+def test_a_card_that_nobody_can_be_asked_about_is_no_reason_to_start_what_may_work(world: World) -> None:
+    world.starts["new"] = Start(lost=SILENT)
+    told = "nvidia-smi does not answer, so whether llama-server has its device is not known"
+    assert watch(world.data, act=True) == told
+    assert world.did == []
+
+
+def test_a_process_of_before_the_boot_does_not_speak_for_one_with_its_number(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def journal(served: Any, *words: str) -> list[str]:
+        return list(ON_CPU if "--boot" in words else (*LOG, *ON_CPU))
+
+    monkeypatch.setattr(module.Served, "journal", journal)
+    assert watch(world.data, act=True).startswith("llama-server runs on the CPU since its last start")
 
 
 def test_after_a_suspend_the_fix_for_the_driver_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

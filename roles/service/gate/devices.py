@@ -16,6 +16,7 @@ from roles.probe_tools import entries, find_command, read, run
 from roles.service.gate.causes import explained
 
 NODES = ("nvidiactl", "nvidia-uvm", "nvidia0")
+SILENT = "nvidia-smi does not answer"
 NOTIFIERS = 595  # the first driver whose open modules save VRAM by the kernel's own suspend notifiers
 
 
@@ -87,25 +88,35 @@ def lost(pid: str, wanted: list[str]) -> str | None:
         return " and ".join(gone) + " went away"
     table = vram()
     if table is None:
-        return "nvidia-smi does not answer"
+        return SILENT
     if pid not in table and not os.path.exists("/dev/dxg"):
         return "it holds no VRAM: nvidia-smi does not list it"
     return None
 
 
 def connected(pid: str, port: int) -> bool:
-    """Whether a process has an established TCP connection to a port. Its own sockets are known by their inodes."""
-    own = set()
+    """Whether a process has an established TCP connection to a port."""
+    return any(state == "01" and far == port for state, _, far in sockets(pid))
+
+
+def listens(pid: str, port: int) -> bool:
+    """Whether it is this process that is answered from at a port. Its bind may still be to come, and fail."""
+    return any(state == "0A" and near == port for state, near, _ in sockets(pid))
+
+
+def sockets(pid: str) -> list[tuple[str, int, int]]:
+    """State, near and far port of a process's own TCP sockets, which are known by their inodes (proc(5))."""
+    own, found = set(), []
     for number in entries("/proc/" + pid + "/fd"):
         with contextlib.suppress(OSError):
             own.add(os.readlink("/proc/" + pid + "/fd/" + number))
     for table in ("tcp", "tcp6"):
         for line in (read("/proc/" + pid + "/net/" + table) or "").splitlines()[1:]:
             field = line.split()
-            to_port = int(field[2].rpartition(":")[2], 16)
-            if field[3] == "01" and to_port == port and "socket:[" + field[9] + "]" in own:
-                return True
-    return False
+            if "socket:[" + field[9] + "]" in own:
+                near, far = (int(address.rpartition(":")[2], 16) for address in field[1:3])
+                found.append((field[3], near, far))
+    return found
 
 
 def vram() -> dict[str, int | None] | None:

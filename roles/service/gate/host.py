@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import http.client
 import json
 import os
 import time
@@ -70,7 +71,7 @@ class Server:
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def ask(self, path: str, body: Any = None, seconds: float = 30, keyed: bool = True) -> tuple[int, Any]:
-        """HTTP status and JSON; status 0 where nobody answers in time."""
+        """HTTP status and JSON; status 0 where nobody answers in time, or what answers speaks no HTTP."""
         request = urllib.request.Request(self.url + path, None if body is None else json.dumps(body).encode())
         request.add_header("Content-Type", "application/json")
         if keyed and self.key:
@@ -81,7 +82,7 @@ class Server:
         except urllib.error.HTTPError as error:
             error.close()
             return error.code, None
-        except (OSError, ValueError):
+        except (OSError, ValueError, http.client.HTTPException):
             return 0, None
 
 

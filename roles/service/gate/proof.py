@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 import re
 import time
+import urllib.parse
 from typing import Any
 
 from roles.probe_tools import read
 from roles.service.gate.causes import explained
-from roles.service.gate.devices import is_cuda, lost, vram
+from roles.service.gate.devices import is_cuda, listens, lost, vram
 from roles.service.gate.host import Served, Server, Trouble, clock, say
 
 TOKENS = 16
@@ -53,12 +54,17 @@ def prove(served: Served, since: float, seconds: float, deaths: int) -> dict[str
     loaded = round(time.time() - since, 1)
     if "PADDOCK_STAMP=" + record["stamp"] not in (read("/proc/" + pid + "/environ") or "").split("\0"):
         raise Trouble("another process than the one that was started is the unit's now")
+    port = urllib.parse.urlsplit(record["url"]).port or 80
+    if not listens(pid, port):
+        raise Trouble(f"another program answers on port {port}{explained(served.since(since, pid))}")
     right_model(record, server)
     log = log_of(served, since, pid)
     notes = on_device(record, log, pid)
     notes += completes(record, server, lambda: served.since(since, pid))
     if record["key_file"] and server.ask("/props", keyed=False)[0] != 401:
         raise Trouble("llama-server answers without a key")
+    if served.show("MainPID")["MainPID"] != pid:  # what answered last was another start, or somebody else
+        raise Trouble("llama-server died while it was proved" + explained(served.since(since)))
     return {"loaded": loaded, "notes": notes}
 
 

@@ -70,8 +70,9 @@ def cut_off(data: str) -> dict[str, Any] | None:
 
 def rollback(data: str, reason: str) -> None:
     """The service before the present one is back and proved. Raises Trouble."""
-    former = load(data + "/last-good.json")
-    if former is None:
+    former, present = load(data + "/last-good.json"), load(data + "/proved.json")
+    # After a switch that did not pass they are the same, and a restart would be no way back.
+    if former is None or (present and present["stamp"] == former["stamp"] and Served(present).holds(present)):
         raise Trouble("there is no former service to go back to")
     say(f"going back to release {former['release']}: {reason}")
     switch(data, former)
@@ -88,7 +89,12 @@ def brought_up(served: Served, deaths: int) -> dict[str, Any]:
     if served.ctl("restart", served.name, seconds=300) is None:
         time.sleep(0.5)  # the journal's last lines
         raise Trouble("llama-server could not be started" + explained(served.since(since)))
-    return prove(served, since, seconds, deaths)
+    try:
+        return prove(served, since, seconds, deaths)
+    except Trouble:
+        raise
+    except Exception as error:  # whatever was answered: what is not proved must not stay for it
+        raise Trouble(f"llama-server answers what Paddock does not understand: {error!r}") from error
 
 
 def by_hand(served: Served, before: dict[str, Any] | None) -> bool:

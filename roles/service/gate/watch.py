@@ -8,7 +8,7 @@ from typing import Any
 
 from roles.probe_tools import read
 from roles.service.gate.causes import cause, explained
-from roles.service.gate.devices import is_cuda, lost, missing, slept, suspend_fix, unfit_driver
+from roles.service.gate.devices import SILENT, is_cuda, lost, missing, slept, suspend_fix, unfit_driver
 from roles.service.gate.host import Served, Server, Trouble, alone, load, save, say
 from roles.service.gate.switch import DEATHS, brought_up, cut_off, switch
 
@@ -31,6 +31,8 @@ def problem(served: Served, known: dict[str, Any]) -> tuple[str, bool]:
     gone = lost(pid, record["devices"])
     if gone and asleep(record):
         return "", False
+    if gone == SILENT:  # a busy card, or a driver that was updated below a service that works
+        return SILENT + ", so whether llama-server has its device is not known", False
     if gone:
         return "llama-server has lost its device: " + gone, True
     if record["devices"] and known.get("pid") != pid and on_cpu(served, pid):
@@ -45,8 +47,9 @@ def asleep(record: dict[str, Any]) -> bool:
 
 
 def on_cpu(served: Served, pid: str) -> bool:
-    """Whether a process has loaded its model, and none of it onto a device. The journal of before may be gone."""
-    log = "\n".join(served.journal("_PID=" + pid, "--lines=3000"))
+    """Whether a process has loaded its model, and none of it onto a device. The journal of before may be gone, and
+    a process of before the boot may have had the same number."""
+    log = "\n".join(served.journal("--boot", "_PID=" + pid, "--lines=3000"))
     sizes = re.findall(r"(\S+) +model buffer size", log)
     return bool(sizes) and not any(re.match(r"(CUDA|RPC)\d", device) for device in sizes)
 
