@@ -19,6 +19,7 @@ from roles.remote import Script
 from roles.removal import decide
 from roles.removal.decide import Wanted
 from roles.removal.observe import MADE, look_at_made
+from roles.service.decide import GIVE_WAY
 from tests.unit import hosts, local
 from tests.unit.deciding import Decide, acting, refusal, resting
 
@@ -111,8 +112,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
+LISTED = "paddock-build.service paddock-llama-server.service paddock-mine.service paddock-watchdog.timer".split()  # noqa: SIM905
+
+
 def run(folder: Path, script: Script) -> None:
-    path = local.tool(folder / "bin", "systemctl", f'echo "$*" >>{folder}/systemctl\n')
+    listed = f'case $* in *list-units*) printf "%s loaded active\\n" {" ".join(LISTED)} ;; esac\n'
+    path = local.tool(folder / "bin", "systemctl", f'echo "$*" >>{folder}/systemctl\n{listed}')
     done = local.run(script, PATH=path, HOME=str(folder / "home"))
     assert done.returncode == 0, done.stderr
 
@@ -142,6 +147,37 @@ def test_the_users_part_is_gone_with_every_folder_that_the_first_run_found_absen
         path.unlink() if path.is_file() else path.rmdir()
     run(home.parent, Script(decide.REST, ("",)))
     assert list(home.iterdir()) == []
+
+
+def test_what_would_start_the_server_again_is_stopped_before_it_and_no_unit_of_the_users(home: Path) -> None:
+    run(home.parent, Script(decide.UNITS))
+    asked = (home.parent / "systemctl").read_text().splitlines()
+    stopped = [line.rpartition(" ")[2] for line in asked if " stop " in line]
+    assert stopped[:3] == ["paddock-watchdog.timer", "paddock-watchdog.service", "paddock-switch.service"]
+    assert {"paddock-build.service", "paddock-llama-server.service"} < set(stopped)
+    assert "paddock-mine.service" not in stopped
+
+
+def test_the_systems_service_stops_after_what_would_start_it_again_and_its_state_goes_last(tmp_path: Path) -> None:
+    """By root, in folders of root's: the same script with other ones."""
+    there, state = tmp_path / "units", tmp_path / "state"
+    for folder in (there, state):
+        folder.mkdir()
+    for name in ("paddock-llama-server.service", "paddock-watchdog.timer", "paddock-watchdog.service"):
+        (there / name).write_text("# Written by Paddock.\n")
+    text = GIVE_WAY.replace("/etc/systemd/system", str(there)).replace("/var/lib/paddock", str(state))
+    text = text.replace("/var/cache", str(tmp_path / "cache"))
+    run(tmp_path, Script(text, ("stop",)))
+    stopped = [line.rpartition(" ")[2] for line in (tmp_path / "systemctl").read_text().splitlines()]
+    assert stopped == [
+        "paddock-switch.service",
+        "paddock-watchdog.timer",
+        "paddock-watchdog.service",
+        "paddock-llama-server.service",
+    ]
+    assert len(list(there.iterdir())) == 3
+    run(tmp_path, Script(text, ("remove",)))
+    assert (list(there.iterdir()), state.exists()) == ([], False)
 
 
 def test_a_folder_that_somebody_uses_by_now_stays(home: Path) -> None:
