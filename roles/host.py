@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from roles.observation import Fragment, Seen
-from roles.probe_tools import find_command, read, run
+from roles.probe_tools import find_command, owner, read, run
 
 
 def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:
@@ -30,8 +30,11 @@ def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:
     os.environ.setdefault("XDG_RUNTIME_DIR", own)
     group = f"/sys/fs/cgroup/user.slice/user-{os.getuid()}.slice/user@{os.getuid()}.service/cgroup.controllers"
     data = me.pw_dir + "/.local/share/paddock"
+    away = ask["away"]
+    moved = away in (read(away + "/created/paths") or "").splitlines() and owner(away) == os.getuid()
     return {
-        "data": ask["away"] if os.path.islink(data) and os.readlink(data) == ask["away"] else "",
+        "data": away if os.path.islink(data) and os.readlink(data) == away else "",
+        "stranded": moved and not os.path.islink(data),
         "user": me.pw_name,
         "uid": os.getuid(),
         "home": me.pw_dir,
@@ -54,7 +57,8 @@ def look_at_host(ask: dict[str, Any]) -> dict[str, Any]:
 
 class HostSeen(Seen):
     """Memory in bytes. `root`: how root is reached; `commands`: absolute paths, None where missing. `data`: where the
-    user's own folder of data is, if that is a link of ours; else empty. `memory_capped`, `system_capped`: whether a cap
+    user's own folder of data is, if that is a link of ours; else empty. `stranded`: a killed move has left it there
+    without a link. `memory_capped`, `system_capped`: whether a cap
     on the user's and on the system's units is enforced."""
 
     user: str
@@ -75,6 +79,7 @@ class HostSeen(Seen):
     certificates: bool
     commands: dict[str, str | None]
     data: str = ""
+    stranded: bool = False
 
     def can_be_root(self, has_password: bool) -> bool:
         return self.root in ("is", "free") or (self.root == "password" and has_password)

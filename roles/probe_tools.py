@@ -86,6 +86,14 @@ def user_name(uid: int) -> str:
         return "uid " + str(uid)
 
 
+def owner(path: str) -> int | None:
+    """The uid that a path belongs to; None where there is none."""
+    try:
+        return os.stat(path).st_uid
+    except OSError:
+        return None
+
+
 def entries(folder: str) -> list[str]:
     """The names in a folder, sorted; none where it cannot be read."""
     try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roles.distribution import manager
-from roles.host import HOST, HostSeen, no_root
+from roles.host import AWAY, HOST, HostSeen, no_root
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.packages.decide import RECORD
@@ -35,10 +35,10 @@ def removed(wanted: Wanted, has_password: bool, observation: Observation) -> Dec
     packages = wanted.remove_packages and bool(seen.packages or seen.unsettled)
     ours = [*seen.units, *seen.policies, *seen.data, *(["system"] if seen.system else [])]
     record = seen.recorded and not wanted.keep_models
-    if not (ours or seen.linger or seen.cache or models or packages or record):
+    if not (ours or host.stranded or seen.linger or seen.cache or models or packages or record):
         return Decision(observation)
     needs = [f"the policy {path}" for path in seen.policies]
-    needs += ["the system's service"] if seen.system or host.data else []
+    needs += ["the system's service"] if seen.system or host.data or host.stranded else []
     needs += [f"lingering of {host.user}"] if seen.linger else []
     needs += [f"{len(seen.packages)} packages"] if packages else []
     may = host.can_be_root(has_password)
@@ -47,8 +47,8 @@ def removed(wanted: Wanted, has_password: bool, observation: Observation) -> Dec
     steps = [Step("stop and remove the units", Script(UNITS, (), seconds=STOP_SECONDS))]
     if seen.system:
         steps.append(Step("remove the system's service", Script(GIVE_WAY, ("remove",), root=True)))
-    if host.data:
-        home = (host.user, host.own_data, host.data, "home")
+    if host.data or host.stranded:
+        home = (host.user, host.own_data, AWAY, "home")
         steps.append(Step("bring models and notes home", Script(PLACE, home, root=True, seconds=PLACE_SECONDS)))
     if needs or (may and any(not path.startswith(host.home + "/") for path in seen.paths)):
         steps.append(Step("take back what root made", by_root(wanted, host, seen)))
@@ -102,4 +102,4 @@ def _after(wanted: Wanted, observation: Observation) -> Observation:
     seen, keep = observation[MADE], wanted.keep_models
     packages = () if wanted.remove_packages or not keep else seen.packages
     gone = MadeSeen(drop_ins=seen.drop_ins, packages=packages, recorded=keep, models=seen.models if keep else 0)
-    return observation.replace(MADE, **gone.model_dump()).replace(HOST, data="")
+    return observation.replace(MADE, **gone.model_dump()).replace(HOST, data="", stranded=False)

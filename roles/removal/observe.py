@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from roles.browser.table import FILE, FOLDERS
+from roles.host import AWAY
 from roles.observation import Fragment, Seen
-from roles.probe_tools import entries, read
+from roles.probe_tools import entries, owner, read
 
 
 def look_at_made(ask: dict[str, Any]) -> dict[str, Any]:
@@ -33,8 +34,9 @@ def look_at_made(ask: dict[str, Any]) -> dict[str, Any]:
     ours = [name for name in names if (read(units + "/" + name, 200) or "").startswith("# Written by Paddock")]
     system = [name for name in entries("/etc/systemd/system") if name.startswith("paddock-")]
     heads = [read("/etc/systemd/system/" + name, 200) or "" for name in system]
+    there = any(head.startswith("# Written by Paddock") for head in heads) or os.path.isdir("/var/lib/paddock")
     return {
-        "system": any(head.startswith("# Written by Paddock") for head in heads) or os.path.isdir("/var/lib/paddock"),
+        "system": there and owner(ask["away"]) in (None, os.getuid()),
         "units": ours,
         "drop_ins": [name for name in names if name.endswith(".d")],
         "policies": [path for path in ask["policies"] if os.path.lexists(path)],
@@ -51,8 +53,8 @@ def look_at_made(ask: dict[str, Any]) -> dict[str, Any]:
 
 
 class MadeSeen(Seen):
-    """`system`: a service of the system's, or what is kept for it. `units`: files of ours in the user's manager;
-    `drop_ins`: the user's own beside them. `policies`: our files in the browsers' folders. `linger`: Paddock turned it
+    """`system`: a service of the system's that is this user's, or what is kept for it. `units`: files of ours in the
+    user's manager; `drop_ins`: the user's own beside them. `policies`: our files in the browsers' folders. `linger`: Paddock turned it
     on. `packages`: those that came by Paddock; `unsettled`: an installation was killed, and its list is to be made.
     `paths`: folders that were absent before the first run and are there now. `data`: what lies in our own folder beside
     models and record; `recorded`: that folder is there. `models`, `rest`: bytes on disk."""
@@ -72,4 +74,8 @@ class MadeSeen(Seen):
     rest: int = 0
 
 
-MADE = Fragment("made", look_at_made, lambda _: {"policies": [f"{folder}/{FILE}" for folder in FOLDERS]}, MadeSeen)
+def ask_for_made(_: Any) -> dict[str, Any]:
+    return {"policies": [f"{folder}/{FILE}" for folder in FOLDERS], "away": AWAY}
+
+
+MADE = Fragment("made", look_at_made, ask_for_made, MadeSeen)

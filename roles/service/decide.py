@@ -53,14 +53,14 @@ def lingering(has_password: bool, observation: Observation) -> Decision:
 def placed(wishes: Wishes, has_password: bool, observation: Observation) -> Decision:
     """Releases and models are where the service's manager may use them: for the system's, not below a home."""
     host, out = observation[HOST], scopes.of(wishes.settings.service) is scopes.SYSTEM
-    if bool(host.data) == out:
+    if bool(host.data) == out and not host.stranded:
         return Decision(observation)
     if not host.can_be_root(has_password):
         return Decision(observation, refusal=no_root(host, f"service_scope={wishes.settings.service.service_scope!r}"))
-    arguments = (host.user, host.own_data, AWAY if out else host.data, "out" if out else "home")
+    arguments = (host.user, host.own_data, AWAY, "out" if out else "home")
     step = Step("move releases and models", Script(PLACE, arguments, root=True, seconds=PLACE_SECONDS))
     why = f"releases and models move to {AWAY if out else host.own_data}"
-    return Decision(observation.replace(HOST, data=AWAY if out else ""), (why,), (step,))
+    return Decision(observation.replace(HOST, data=AWAY if out else "", stranded=False), (why,), (step,))
 
 
 def guarded(wishes: Wishes, observation: Observation) -> Decision:
@@ -114,7 +114,8 @@ def running(wishes: Wishes, observation: Observation) -> Decision:
 
 
 def switching(wishes: Wishes, unit: Unit, observation: Observation) -> tuple[Step, ...]:
-    """The steps to the wanted service; one of the other manager's gives way to it, and comes back where it fails."""
+    """The steps to the wanted service; one of the other manager's gives way to it. A user's comes back where the
+    system's fails; not the other way round, as releases and models are in the home by then."""
     scope, host, seen = scopes.of(wishes.settings.service), observation[HOST], observation[SERVICE]
     record, program = candidate.record(wishes, unit, observation), scope.program(host)
     switch = candidate.job(record, program)

@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic import Field
 
+from roles.host import AWAY
 from roles.observation import Fragment, Seen
-from roles.probe_tools import entries, node, read, run, user_name
+from roles.probe_tools import entries, node, owner, read, run, user_name
 from roles.service import scope as scopes
 from roles.service.command import UNIT, WATCHDOG
 from roles.service.directives import PROPERTIES
@@ -49,6 +50,8 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
         stamp = re.search(r"PADDOCK_STAMP=([0-9a-f]+)", read(path) or "")
         running = stamp.group(1) if stamp and began > os.stat(path).st_mtime - 1 else None
     elsewhere = read(os.path.expanduser(ask["elsewhere"]) + "/" + ask["unit"], 200) or ""
+    if theirs and owner(ask["away"]) not in (None, os.getuid()):
+        elsewhere = ""  # the system's service is another user's
     units = folder + "/" + ask["watchdog"]
     program = read(data + "/bin/paddock-switch")
     guard = {
@@ -70,13 +73,13 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
         killed = (told or {"out": ""})["out"].partition(" ")[0] or None
 
     # A listening socket is known by its inode; whose it is, only to its owner and to root.
-    inodes, owner = set(), None
+    inodes, uid = set(), None
     for table in ("tcp", "tcp6"):
         for line in (read("/proc/net/" + table) or "").splitlines()[1:]:
             field = line.split()
             if field[3] == "0A" and int(field[1].rpartition(":")[2], 16) == ask["port"]:
                 inodes.add(f"socket:[{field[9]}]")
-                owner = int(field[7])
+                uid = int(field[7])
     holder = None
     for process in entries("/proc") if inodes else []:
         for number in entries(f"/proc/{process}/fd") if process.isdigit() else []:
@@ -87,7 +90,7 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
             if link in inodes:
                 holder = {"pid": int(process), "name": (read(f"/proc/{process}/comm") or "").strip()}
     main = node("/proc/" + pid)
-    if holder is None and not theirs and main and main["uid"] == owner:  # the account is the service's alone
+    if holder is None and not theirs and main and main["uid"] == uid:  # the account is the service's alone
         holder = {"pid": int(pid), "name": (read(f"/proc/{pid}/comm") or "").strip()}
     return {
         "last_good": (kept("last-good.json") or {}).get("text"),
@@ -106,7 +109,7 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
         "first_port": int((read("/proc/sys/net/ipv4/ip_unprivileged_port_start") or "1024").strip()),
         "port_taken": bool(inodes),
         "port_holder": holder,
-        "port_owner": user_name(owner) if owner is not None else None,
+        "port_owner": user_name(uid) if uid is not None else None,
         "system_config": os.path.exists("/etc/llama.cpp/config.ini"),
     }
 
@@ -206,6 +209,7 @@ def ask_for_service(wishes: Any) -> dict[str, Any]:
         "units": scope.units,
         "state": scope.state,
         "elsewhere": scopes.other(scope).units,
+        "away": AWAY,
         "port": wanted.port,
         "key_file": wanted.api_key_file,
     }

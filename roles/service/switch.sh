@@ -9,6 +9,7 @@ home=$(getent passwd "$user" | cut -d: -f6)/.config/systemd/user
 while systemctl -q is-active paddock-switch.service; do sleep 1; done
 state=$(dirname "$(dirname "$program")")
 (umask 077 && printf '%s' "$record" >"$state/wanted.json")
+theirs stop paddock-switch.service || true # or it would write theirs again
 was=no
 if ours "$home/$unit" && theirs is-active -q "$unit"; then
     was=yes

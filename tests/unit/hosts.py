@@ -70,6 +70,7 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "memory_capped": False,
             "system_capped": False,
             "data": "",
+            "stranded": False,
             "memory_total": 32 << 30,
             "cpus": 8,
             "certificates": False,

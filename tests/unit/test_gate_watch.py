@@ -145,7 +145,7 @@ def test_a_process_of_before_the_boot_does_not_speak_for_one_with_its_number(
     def journal(served: Any, *words: str) -> list[str]:
         return list(ON_CPU if "--boot" in words else (*LOG, *ON_CPU))
 
-    monkeypatch.setattr(module.Served, "journal", journal)
+    monkeypatch.setattr(vars(module)["Served"], "journal", journal)
     assert watch(world.data, act=True).startswith("llama-server runs on the CPU since its last start")
 
 

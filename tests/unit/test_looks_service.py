@@ -26,6 +26,7 @@ ASK = {
     "units": USER.units,
     "state": USER.state,
     "elsewhere": "/nonexistent",
+    "away": "/nonexistent",
 }
 
 

@@ -91,6 +91,12 @@ def test_without_root_what_only_root_may_take_back_is_named_and_nothing_is_done(
     acting(removed(), seen({"root": "none"}, units=["paddock-llama-server.service"], recorded=True))
 
 
+def test_what_a_killed_move_left_elsewhere_comes_home_and_goes_too() -> None:
+    decision = acting(removed(), seen({"stranded": True}))
+    assert "bring models and notes home" in [step.what for step in decision.steps]
+    resting(removed(), decision.after)
+
+
 def test_drop_ins_of_the_user_are_said_to_stay() -> None:
     decision = acting(removed(), seen(**{**ALL, "drop_ins": ["paddock-llama-server.service.d"]}))
     assert "your own paddock-llama-server.service.d" in (decision.left_out or "")
@@ -123,7 +129,7 @@ def run(folder: Path, script: Script) -> None:
 
 
 def made() -> dict[str, Any]:
-    return look_at_made({"policies": []})
+    return look_at_made({"policies": [], "away": "/nonexistent"})
 
 
 def test_what_is_ours_is_seen_and_what_is_not_is_not(home: Path) -> None:

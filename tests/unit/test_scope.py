@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import json
-import subprocess
+import shutil
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from roles.host import AWAY, HOST
 from roles.observation import Observation
 from roles.overview.needs import needs_root
 from roles.remote import Script
+from roles.removal.observe import look_at_made
 from roles.service import decide, reasons, sandbox
 from roles.service import scope as scopes
-from roles.service.observe import SERVICE
+from roles.service.observe import SERVICE, ask_for_service, look_at_service
 from roles.service.unit import wanted_unit
 from tests.unit import hosts, local, seed
 from tests.unit.deciding import acting, in_order, refusal, resting
@@ -24,6 +26,9 @@ from tests.unit.deciding import reasons as why
 
 SYSTEM = hosts.wishes(service_scope="system")
 HERE = {"data": AWAY, "system_capped": True}
+
+
+USER = getpass.getuser()
 
 
 def away(wanted: Any = SYSTEM, **changes: dict[str, Any]) -> Observation:
@@ -156,16 +161,16 @@ def test_a_converged_one_rests() -> None:
 def test_the_move_goes_on_where_it_was_killed(half: str, tmp_path: Path) -> None:
     """A rename within a disk; the other way, a copy, has no moment in which anything is lost."""
     home, there = tmp_path / "home/paddock", tmp_path / "opt/paddock"
-    user = subprocess.run(["id", "-un"], capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     (home / "created").mkdir(parents=True)
     (home / "models").mkdir()
     there.parent.mkdir()
     if half:
+        (home / "created/paths").write_text(f"{there}\n")
         home.rename(there)
     if half == "claimed":
         home.mkdir()
         (home / "run.lock").write_text("me\n")
-    arguments = (user, str(home), str(there))
+    arguments = (USER, str(home), str(there))
     for _ in range(2):
         done = local.run(Script(decide.PLACE, (*arguments, "out")))
         assert done.returncode == 0, done.stderr
@@ -173,6 +178,87 @@ def test_the_move_goes_on_where_it_was_killed(half: str, tmp_path: Path) -> None
     assert (there / "run.lock").exists() == (half == "claimed")
     assert local.run(Script(decide.PLACE, (*arguments, "home"))).returncode == 0
     assert (home.is_symlink(), (home / "models").is_dir(), there.exists()) == (False, True, False)
+
+
+@pytest.mark.parametrize("half", ["link gone", "claimed", "copied", "left behind"])
+def test_the_way_home_goes_on_where_it_was_killed(half: str, tmp_path: Path) -> None:
+    home, there = moved(tmp_path)
+    home.unlink()
+    if half == "claimed":
+        (home / "created").mkdir(parents=True)
+        (home / "created/paths").write_text("/home/dev/.cache\n")
+        (home / "run.lock").write_text("me\n")
+    if half in ("copied", "left behind"):
+        shutil.copytree(there, home)
+    if half == "left behind":
+        (there / "models/some.gguf").unlink()
+    done = local.run(Script(decide.PLACE, (USER, str(home), str(there), "home")))
+    assert done.returncode == 0, done.stderr
+    assert (home / "models/some.gguf").read_text() == "x"
+    assert (home / "run.lock").exists() == (half == "claimed")
+    assert (home.is_symlink(), there.exists()) == (False, False)
+
+
+def moved(folder: Path) -> tuple[Path, Path]:
+    """A home whose data has moved out, and where that is."""
+    home, there = folder / "home/paddock", folder / "opt/paddock"
+    for made in (home / "created", home / "models", there.parent):
+        made.mkdir(parents=True)
+    (home / "models/some.gguf").write_text("x")
+    assert local.run(Script(decide.PLACE, (USER, str(home), str(there), "out"))).returncode == 0
+    return home, there
+
+
+def test_a_home_that_the_move_out_had_not_left_yet_is_not_taken_for_whole(tmp_path: Path) -> None:
+    """On another disk it is copied: the copy is whole, and of the home the record has gone first."""
+    home, there = moved(tmp_path)
+    home.unlink()
+    (home / "releases").mkdir(parents=True)
+    done = local.run(Script(decide.PLACE, (USER, str(home), str(there), "home")))
+    assert (done.returncode, (home / "models/some.gguf").read_text()) == (0, "x")
+    lines = decide.PLACE.splitlines()
+    assert lines.index('    out) rm -rf "$1/created" ;;') < lines.index('    rm -rf "$1"')
+
+
+@pytest.mark.parametrize("half", ["a folder", "another's"])
+def test_a_folder_of_that_name_that_no_move_made_is_left_alone_and_nothing_is_lost(half: str, tmp_path: Path) -> None:
+    home, there = tmp_path / "home/paddock", tmp_path / "opt/paddock"
+    for made in (home / "created", home / "models", there / "created"):
+        made.mkdir(parents=True)
+    user = USER
+    if half == "another's":
+        (there / "created/paths").write_text(f"{there}\n")
+        user = "daemon"
+    for way in ("out", "home"):
+        done = local.run(Script(decide.PLACE, (user, str(home), str(there), way)))
+        assert done.returncode == (way == "out"), done.stderr
+        assert (f"{there} is there and not Paddock's, or another user's" in done.stderr) is (way == "out")
+    assert (home / "models").is_dir()
+    assert there.is_dir()
+
+
+def test_a_move_that_was_killed_is_taken_up_whatever_is_wanted() -> None:
+    stranded = hosts.converged(host={"stranded": True})
+    [step] = acting(HOME, stranded).steps
+    assert step.script.args[1:] == ("/home/dev/.local/share/paddock", AWAY, "home")
+    assert not HOME(acting(HOME, stranded).after).steps
+    [step] = acting(PLACED, stranded).steps
+    assert step.script.args[3] == "out"
+
+
+@pytest.mark.parametrize(("theirs", "seen"), [(False, True), (True, False)])
+def test_the_systems_service_of_another_user_is_neither_replaced_nor_removed(
+    theirs: bool, seen: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "paddock-llama-server.service").write_text("# Written by Paddock.\n")
+    away = tmp_path / "away"
+    away.mkdir()
+    monkeypatch.setattr("os.getuid", lambda: away.stat().st_uid + theirs)
+    ask = {**ask_for_service(hosts.wishes()), "elsewhere": str(tmp_path), "away": str(away)}
+    assert look_at_service({**ask, "key_file": None, "port": 1})["elsewhere"] is seen
+    monkeypatch.setattr("roles.removal.observe.entries", lambda folder: ["paddock-llama-server.service"])
+    monkeypatch.setattr("roles.removal.observe.read", lambda path, most=0: "# Written by Paddock.\n")
+    assert look_at_made({"policies": [], "away": str(away)})["system"] is seen
 
 
 def test_a_link_of_the_users_own_is_left_alone_and_told(tmp_path: Path) -> None:
@@ -209,7 +295,8 @@ def test_the_users_service_goes_once_the_systems_has_passed_and_comes_back_where
     done = local.run(Script(decide.SWITCH, arguments), PATH=path)
     assert (done.returncode == 0) is passes, done.stderr
     calls = [line.partition("systemctl --user ")[2] for line in (tmp_path / "calls").read_text().splitlines()]
-    assert calls[1:3] == ["stop paddock-watchdog.timer", "stop paddock-llama-server.service"]
+    stops = [call for call in calls if call.startswith("stop ")]
+    assert stops == [f"stop paddock-{name}" for name in ("switch.service", "watchdog.timer", "llama-server.service")]
     again = ["start paddock-llama-server.service", "start paddock-watchdog.timer"]
     assert (calls[-2:] == again) is not passes
     left = {one.name for one in units.iterdir()}
