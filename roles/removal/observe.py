@@ -54,10 +54,10 @@ def look_at_made(ask: dict[str, Any]) -> dict[str, Any]:
 
 class MadeSeen(Seen):
     """`system`: a service of the system's that is this user's, or what is kept for it. `units`: files of ours in the
-    user's manager; `drop_ins`: the user's own beside them. `policies`: our files in the browsers' folders. `linger`: Paddock turned it
-    on. `packages`: those that came by Paddock; `unsettled`: an installation was killed, and its list is to be made.
-    `paths`: folders that were absent before the first run and are there now. `data`: what lies in our own folder beside
-    models and record; `recorded`: that folder is there. `models`, `rest`: bytes on disk."""
+    user's manager; `drop_ins`: the user's own beside them. `policies`: our files in the browsers' folders. `linger`:
+    Paddock turned it on. `packages`: those that came by Paddock; `unsettled`: an installation was killed, and its list
+    is to be made. `paths`: folders that were absent before the first run and are there now. `data`: what lies in our
+    own folder beside models and record; `recorded`: that folder is there. `models`, `rest`: bytes on disk."""
 
     system: bool = False
     units: tuple[str, ...] = ()
