@@ -37,6 +37,7 @@ def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]
         ("model", partial(model.present, wishes, None)),
         ("memory", partial(memory.planned, wishes, (), None)),
         ("memory", partial(cap.held, wishes)),
+        ("service", partial(service.brought_home, wishes)),
         ("service", partial(sandbox.sandboxed, wishes)),
         ("service", partial(service.guarded, wishes)),
         ("service", partial(service.running, wishes)),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from roles.browser import decide as browser
+from roles.host import HOST
 from roles.observation import Observation
 from roles.operation import Decision
 from roles.packages import decide as packages
@@ -29,6 +30,8 @@ def needs_root(wishes: Wishes, seen: Observation) -> bool:
         "browser": browser.policy_set(wanted.browser, True, seen),
         "service": service_decisions.lingering(True, seen),
     }
+    if wanted.runs("service") and wanted.service.service_scope == "user" and (seen[HOST].data or seen[HOST].stranded):
+        return True  # what is the system's gives way
     if wanted.runs("service") and wanted.service.service_scope == "system":
         steps = [step for decide in system for step in decide(seen).steps]
         if seen[SERVICE].unit is None or any(step.script.root for step in steps):

@@ -51,12 +51,30 @@ def lingering(has_password: bool, observation: Observation) -> Decision:
 
 
 def placed(wishes: Wishes, has_password: bool, observation: Observation) -> Decision:
-    """Releases and models are where the service's manager may use them: for the system's, not below a home."""
+    """Releases and models are where the service's manager may use them: for the system's, not below a home. They come
+    home later: a service of the system's runs from there until the user's takes over."""
     host, out = observation[HOST], scopes.of(wishes.settings.service) is scopes.SYSTEM
     if bool(host.data) == out and not host.stranded:
         return Decision(observation)
     if not host.can_be_root(has_password):
         return Decision(observation, refusal=no_root(host, f"service_scope={wishes.settings.service.service_scope!r}"))
+    return _move(out, observation) if out or host.stranded else Decision(observation)
+
+
+def brought_home(wishes: Wishes, observation: Observation) -> Decision:
+    """The same for a user's service, once all that it needs is there, and nothing else stands in its way."""
+    host = observation[HOST]
+    if not host.data or scopes.of(wishes.settings.service) is scopes.SYSTEM:
+        return Decision(observation)
+    decision = _move(False, observation)
+    then = running(wishes, decision.after)
+    if then.refusal or (then.left_out and not then.steps):
+        return Decision(observation)  # which is told next
+    return decision
+
+
+def _move(out: bool, observation: Observation) -> Decision:
+    host = observation[HOST]
     arguments = (host.user, host.own_data, AWAY, "out" if out else "home")
     step = Step("move releases and models", Script(PLACE, arguments, root=True, seconds=PLACE_SECONDS))
     why = f"releases and models move to {AWAY if out else host.own_data}"

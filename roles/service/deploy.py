@@ -14,6 +14,7 @@ def lingering(wishes: Wishes) -> None:
 
 @deploy("Service")
 def service(wishes: Wishes) -> None:
+    operations.brought_home(name="Bring releases and models home", wishes=wishes)
     operations.sandboxed(name="Try the service's sandbox", wishes=wishes)
     operations.guarded(name="Install paddock-switch and its watchdog", wishes=wishes)
     operations.running(name="Run llama-server", wishes=wishes)

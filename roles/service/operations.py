@@ -27,6 +27,12 @@ def placed(wishes: Wishes) -> Generator[PyinfraCommand]:
 
 
 @operation()
+def brought_home(wishes: Wishes) -> Generator[PyinfraCommand]:
+    """Releases and models are in the home again, where a user's service takes over from one of the system's."""
+    yield from converge(partial(decide.brought_home, wishes))
+
+
+@operation()
 def sandboxed(wishes: Wishes) -> Generator[PyinfraCommand]:
     """The service's sandbox has been tried with its release on this host."""
     yield from converge(partial(sandbox.sandboxed, wishes))

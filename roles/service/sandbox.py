@@ -24,6 +24,7 @@ from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
 from roles.service import scope as scopes
+from roles.service.observe import SERVICE
 from roles.service.observe_sandbox import NAME, SANDBOX, Trial
 from roles.wishes import Wishes
 
@@ -112,7 +113,13 @@ def of_the_system(wishes: Wishes, observation: Observation, cuda: bool) -> Group
 def written(wishes: Wishes) -> list[str]:
     """What the inventory lets the server write."""
     args = wishes.settings.service.server_args
-    return [f"ReadWritePaths={path}" for word, path in itertools.pairwise(args) if word in WRITES]
+    return [f"ReadWritePaths={quoted(path)}" for word, path in itertools.pairwise(args) if word in WRITES]
+
+
+def quoted(path: str) -> str:
+    """A path in a list of them (systemd.syntax(7)): blanks part them, and % means something."""
+    safe = path.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{safe}"' if any(c in safe for c in " \t'\"\\") else safe
 
 
 def root_helper(wishes: Wishes, observation: Observation) -> str | None:
@@ -147,6 +154,8 @@ def sandboxed(wishes: Wishes, observation: Observation) -> Decision:
     host, trial = observation[HOST], observation[SANDBOX].trial
     wanted = digest(groups, release.key, observation)
     there = host.user_manager and release.key in observation[LLAMA_CPP].releases
+    if not groups and observation[SERVICE].unit is None:  # said when it comes to be, and not at every run
+        return Decision(observation, left_out=lacks and SMALLER.format(lacks))
     if not there or not groups or (trial and trial.digest == wanted):
         return Decision(observation)
     ask = {

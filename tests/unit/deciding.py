@@ -44,6 +44,7 @@ def in_order(wishes: Wishes, has_password: bool = True) -> dict[str, Decide]:
         "model": partial(model.present, wishes, None),
         "memory of the file": partial(memory.planned, wishes, (), None),
         "ram of the file": partial(cap.held, wishes),
+        "home": partial(service.brought_home, wishes),
         "sandbox": partial(sandbox.sandboxed, wishes),
         "guard": partial(service.guarded, wishes),
         "service": partial(service.running, wishes),

@@ -60,6 +60,19 @@ def test_what_the_inventory_lets_the_server_write_can_be_written() -> None:
     assert "ReadWritePaths=/srv/slots" in sandbox.offered(wanted, hosts.bare())[0]["files"]
 
 
+def test_a_folder_with_blanks_is_one_folder() -> None:
+    wanted = hosts.wishes(server_args=["--slot-save-path", '/srv/my "slots" 5%'])
+    assert 'ReadWritePaths="/srv/my \\"slots\\" 5%%"' in sandbox.offered(wanted, hosts.bare())[0]["files"]
+
+
+def test_that_there_can_be_no_sandbox_is_told_when_the_service_comes_to_be_and_not_at_every_run() -> None:
+    tried = partial(sandbox.sandboxed, seed.wishes())
+    decision = tried(laptop(sandbox=MODPROBE))
+    assert (decision.steps, "/etc/modules-load.d" in (decision.left_out or "")) == ((), True)
+    there = laptop(sandbox=MODPROBE, service={"unit": "[Service]\n"})
+    assert tried(there).left_out is None
+
+
 TRIED = partial(sandbox.sandboxed, hosts.wishes())
 
 

@@ -45,13 +45,15 @@ def fresh() -> Observation:
 
 PLACED = partial(decide.placed, SYSTEM, False)
 HOME = partial(decide.placed, hosts.wishes(), False)
+BROUGHT_HOME = partial(decide.brought_home, hosts.wishes())
 
 
 def test_releases_and_models_move_out_of_the_home_and_back() -> None:
     decision = acting(PLACED, fresh())
     assert decision.reasons == (f"releases and models move to {AWAY}",)
     assert decision.steps[0].script.root
-    back = acting(HOME, decision.after)
+    resting(HOME, decision.after)
+    back = acting(BROUGHT_HOME, decision.after)
     assert back.after[HOST].data_dir == "/home/dev/.local/share/paddock"
     resting(HOME, hosts.converged())
 
@@ -59,6 +61,41 @@ def test_releases_and_models_move_out_of_the_home_and_back() -> None:
 def test_without_root_there_is_no_service_of_the_systems() -> None:
     none = hosts.converged(host={"root": "none"})
     assert refusal(PLACED, none).startswith("service_scope='system': root is needed and dev has none")
+
+
+@pytest.mark.parametrize(
+    ("part", "fields"),
+    [
+        ("llama_cpp", {"releases": {}}),
+        ("model", {"is_gguf": False}),
+        ("service", {"elsewhere": False, "port_taken": True, "port_holder": {"pid": 7, "name": "caddy"}}),
+        ("service", {"masked": True}),
+    ],
+    ids=["no release", "no model", "port taken", "masked"],
+)
+def test_nothing_moves_from_under_a_service_of_the_systems_before_the_users_can_take_over(
+    part: str, fields: dict[str, Any]
+) -> None:
+    there: dict[str, dict[str, Any]] = {"host": {"data": AWAY}, "service": {"elsewhere": True}}
+    seen = hosts.converged(None, **{**there, part: {**there.get(part, {}), **fields}})
+    resting(HOME, seen)
+    resting(BROUGHT_HOME, seen)
+    assert needs_root(hosts.wishes(), seen)
+
+
+def test_from_the_systems_service_to_a_users_every_decision_rests_on_what_the_one_before_predicted() -> None:
+    seen, acts = (
+        hosts.converged(host={"data": AWAY}, service={**hosts.bare_answers()["service"], "elsewhere": True}),
+        [],
+    )
+    for name, each in in_order(hosts.wishes()).items():
+        decision = each(seen)
+        assert decision.refusal is None, (name, decision.refusal)
+        acts += [name] if decision.steps else []
+        seen = decision.after
+    assert acts.index("home") < acts.index("service")
+    for name, each in in_order(hosts.wishes()).items():
+        assert not each(seen).steps, name
 
 
 def test_from_a_users_service_to_the_systems_every_decision_rests_on_what_the_one_before_predicted() -> None:
