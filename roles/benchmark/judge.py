@@ -18,7 +18,8 @@ ALPHA = 0.05  # false alarms of a whole verdict, however many figures it looks a
 MATTERS = 0.03  # a change below this share is nobody's concern, however sure it is
 BETWEEN = 0.01  # standard deviation of the logarithm from run to run on a quiet machine
 RESTLESS = 1.1  # what the spread of a run's samples adds to that, as a share of it
-WITHIN = 0.01  # standard deviation of the logarithm from sample to sample on a quiet machine
+WITHIN = 0.025  # standard deviation of the logarithm from sample to sample where none is known: a restless machine's
+LIGHT = 2  # degrees of freedom of that; the samples at hand soon outweigh it
 WEIGHT = 8  # degrees of freedom of what is expected, against those of the runs at hand
 SURE = 1.4  # times the interval's reach: there a change is seen nine times of ten, and at its end every other time
 MEDIAN = math.pi / 2  # the variance of a median against that of a mean (many normal samples; for few it is less)
@@ -85,7 +86,9 @@ def judge(baseline: Sequence[Run], now: Sequence[Run], others: Sequence[Sequence
     they tell how much runs differ here."""
     shared = sorted(set[Series]().union(*baseline) & set[Series]().union(*now))
     groups = [baseline, now, *others]
-    usual = _pooled([_logs(run[one]) for group in groups for run in group for one in shared if one in run], WITHIN**2)
+    usual = _pooled(
+        [_logs(run[one]) for group in groups for run in group for one in shared if one in run], WITHIN**2, LIGHT
+    )
     effects = []
     for one in shared:
         logs = [[_logs(run[one]) for run in group if one in run] for group in groups]
@@ -115,10 +118,10 @@ def _share(runs: list[list[float]]) -> float:
     return statistics.fmean(MEDIAN / len(run) if len(run) > 2 else 1 / len(run) for run in runs)
 
 
-def _pooled(groups: Sequence[Sequence[float]], expected: float) -> float:
+def _pooled(groups: Sequence[Sequence[float]], expected: float, weight: int = WEIGHT) -> float:
     """The variance within groups, drawn towards the one that is expected."""
     freedom = sum(len(group) - 1 for group in groups if group)
-    return (WEIGHT * expected + sum(map(_squares, groups))) / (WEIGHT + freedom)
+    return (weight * expected + sum(map(_squares, groups))) / (weight + freedom)
 
 
 def _squares(values: Sequence[float]) -> float:

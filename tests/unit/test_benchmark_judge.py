@@ -47,16 +47,20 @@ def recorded(rnd: random.Random, count: int, speed: float, rows: list[dict[str, 
     ]
 
 
-def share(before: int, now: int, speed: float, kind: set[str], make: Make | None = None) -> float:
+def first(samples: int, runs: list[Run]) -> list[Run]:
+    return [{series: found[:samples] for series, found in run.items()} for run in runs]
+
+
+def share(before: int, now: int, speed: float, kind: set[str], make: Make | None = None, samples: int = 3) -> float:
     """How often the verdict is one of `kind` when everything now is `speed` times as fast; a fixed seed."""
     rnd, hits = random.Random(20261130), 0
     for _ in range(TRIES):
         if make:
-            judged = judge(make(rnd, before, 1.0), make(rnd, now, speed))
+            old, new = make(rnd, before, 1.0), make(rnd, now, speed)
         else:
             rows = rnd.sample(RECORDED, before + now)
-            judged = judge(recorded(rnd, before, 1.0, rows), recorded(rnd, now, speed, rows[before:]))
-        hits += judged.kind in kind
+            old, new = recorded(rnd, before, 1.0, rows), recorded(rnd, now, speed, rows[before:])
+        hits += judge(first(samples, old), first(samples, new)).kind in kind
     return hits / TRIES
 
 
@@ -68,6 +72,14 @@ QUIET, DESK, RESTLESS = (partial(synthetic, *spread) for spread in ((0.004, 0.00
 @pytest.mark.parametrize("make", [QUIET, DESK, RESTLESS, None], ids=["quiet", "desk", "restless", "recorded"])
 def test_runs_of_one_thing_are_told_apart_at_most_once_in_twenty(make: Make | None, runs: tuple[int, int]) -> None:
     assert share(*runs, 1.0, FALSE, make) <= ALPHA
+
+
+@pytest.mark.parametrize("runs", [(1, 1), (5, 1), (3, 3)])
+@pytest.mark.parametrize("make", [RESTLESS, None], ids=["restless", "recorded"])
+def test_single_samples_which_tell_nothing_of_their_spread_cry_no_wolf(
+    make: Make | None, runs: tuple[int, int]
+) -> None:
+    assert share(*runs, 1.0, FALSE, make, samples=1) <= ALPHA
 
 
 @pytest.mark.parametrize(
