@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from roles.memory.fitting_program import LEAST_CONTEXT, first, ladder, room, split, taken
+from roles.memory.fitting_program import LEAST_CONTEXT, first, ladder, room, split, taken, typical
 from roles.memory.oracle_program import Oracle, fail
 
 CARD = "card"  # what stands for a card where the release knows none
@@ -24,16 +24,19 @@ def on_cards(job: dict[str, Any], oracle: Oracle) -> list[dict[str, Any]]:
     devices = oracle.devices()
     if len(devices) > 1:
         oracle.words += ["-dev", devices[0]["device"]]
-    return explored(job, closely(oracle), devices[0]["device"])
+        oracle.found = devices[:1]
+    return explored(job, closely(job, oracle), devices[0]["device"])
 
 
-def closely(oracle: Oracle) -> Ask:
-    """Answers with compute buffers as the server reserves them."""
+def closely(job: dict[str, Any], oracle: Oracle) -> Ask:
+    """Answers with compute buffers as the server reserves them; those of the last split for its own context."""
+    rungs = ladder(job)
 
     def answer(chosen: dict[str, Any], changes: dict[str, str]) -> dict[str, Any]:
-        told = oracle.ask(chosen, changes)
-        oracle.look_closer(chosen, changes)
-        return told
+        if chosen == rungs[-1]:
+            return oracle.look_at(chosen, changes)
+        oracle.look_closer(typical(rungs, job["layers"]), changes)
+        return oracle.ask(chosen, changes)
 
     return answer
 
@@ -99,7 +102,7 @@ def largest_context(ask: Ask, device: str, last: dict[str, Any], job: dict[str, 
 def questions(job: dict[str, Any]) -> int:
     """How many there are at most."""
     rungs = len(ladder(job))
-    return len(job["sizes"]) * (rungs.bit_length() + 6) + 5
+    return len(job["sizes"]) * (rungs.bit_length() + 6) + 6
 
 
 def by_header(job: dict[str, Any], ask: Ask) -> Ask:

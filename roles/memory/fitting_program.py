@@ -73,6 +73,13 @@ def ladder(wanted: dict[str, Any]) -> list[dict[str, Any]]:
     return rungs + [split(number, None, layers) for number in range(layers, 0, -1)]
 
 
+def typical(rungs: list[dict[str, Any]], layers: int) -> dict[str, Any]:
+    """Of a ladder the split whose compute buffers stand for those of the others. With half of the layers' weights moved
+    both kinds of work are on the devices; at its end, where the experts of the last two layers move too, the buffers
+    are smaller by a third, and at its beginning they may be."""
+    return rungs[min(layers // 2, len(rungs) - 1)]
+
+
 def split(gpu_layers: int, n_cpu_moe: int | None = None, n_cpu_ffn: int | None = None) -> dict[str, Any]:
     return {"gpu_layers": gpu_layers, "n_cpu_moe": n_cpu_moe, "n_cpu_ffn": n_cpu_ffn}
 

@@ -52,8 +52,9 @@ class Oracle:
         self.bin, self.backend, self.holders = job["bin"], job["backend"], job["holders"]
         self.program = self.bin + "/llama-fit-params"
         self.tensor_split: list[int] = []
+        self.found: list[dict[str, Any]] = []
         self.asked: list[dict[str, Any]] = []
-        self.buffers: dict[str, dict[str, int]] = {}
+        self.buffers: dict[str, int] = {}
         self.knows = self.options() if os.path.exists(self.program) else set()
         self.words = ["-m", model, *job["words"], *of_them(job["extra"], self.knows)]
 
@@ -107,6 +108,7 @@ class Oracle:
         found = [{"device": row[0], "name": row[1], "total": int(row[2])} for row in rows if row[0].startswith(kind)]
         if not found:
             fail(f"llama.cpp finds no {kind} device on this host, and one shall hold the layers")
+        self.found = found
         return found
 
     def ask(self, split: dict[str, Any], changes: dict[str, str], flags: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -131,22 +133,38 @@ class Oracle:
         self.trim(answer)
         return answer
 
-    def look_closer(self, split: dict[str, Any], changes: dict[str, str]) -> None:
+    def look_closer(self, typical: dict[str, Any], changes: dict[str, str]) -> None:
         """One more question for what the server reserves of compute buffers: all answers with these changes are cut
-        down to it. An eighth is added for the one token, and for splits that differ a little."""
-        if str(changes) in self.buffers or self.backend == "cpu" or OUTPUT_ELSEWHERE[0] not in self.knows:
+        down to it. A device is bounded by the largest, as another split may give it other layers."""
+        if str(changes) in self.buffers or not self.tells_buffers():
             return
-        told = self.ask(split, changes, OUTPUT_ELSEWHERE)["devices"]
-        # A device without a layer tells nothing of a split that gives it one.
-        used = {device: share[2] for device, share in told.items() if share[2]}
-        self.buffers[str(changes)] = {device: size + size // 8 + 1 for device, size in used.items()}
+        told = self.ask(typical, changes, OUTPUT_ELSEWHERE)["devices"]
+        self.buffers[str(changes)] = max(map(reserved, told.values()))
         for answer in self.asked:
             self.trim(answer)
 
+    def look_at(self, split: dict[str, Any], changes: dict[str, str]) -> dict[str, Any]:
+        """The answer about one split, cut down to buffers of its own."""
+        answer = self.ask(split, changes)
+        if self.tells_buffers() and not self.pipelined(split):
+            own = self.ask(split, changes, OUTPUT_ELSEWHERE)["devices"]
+            for device, share in answer["devices"].items():
+                share[2] = min(share[2], reserved(own.get(device, share)))
+        return answer
+
+    def tells_buffers(self) -> bool:
+        return self.backend != "cpu" and OUTPUT_ELSEWHERE[0] in self.knows
+
+    def pipelined(self, split: dict[str, Any]) -> bool:
+        """Where no tensor has a place of its own, several devices work at the same time, and hold their buffers several
+        times over (`pipeline_parallel` in src/llama-context.cpp). The question about the buffers cannot show that."""
+        return len(self.found) > 1 and not (split["n_cpu_moe"] or split["n_cpu_ffn"])
+
     def trim(self, answer: dict[str, Any]) -> None:
-        for device, most in self.buffers.get(str(answer["changes"]), {}).items():
-            if not answer["flags"] and device in answer["devices"]:
-                answer["devices"][device][2] = min(answer["devices"][device][2], most)
+        most = self.buffers.get(str(answer["changes"]))
+        if most is not None and not answer["flags"] and not self.pipelined(answer["split"]):
+            for share in answer["devices"].values():
+                share[2] = min(share[2], most)
 
     def split_words(self, split: dict[str, Any]) -> list[str]:
         if self.backend == "cpu":
@@ -154,6 +172,11 @@ class Oracle:
         chosen = [(option, split[name]) for name, option in SPLIT_OPTIONS.items() if split[name] is not None]
         words = [str(word) for pair in chosen for word in pair]
         return [*words, "-ts", ",".join(map(str, self.tensor_split))] if self.tensor_split else words
+
+
+def reserved(share: list[int]) -> int:
+    """Compute buffers, with an eighth for the one token and for splits that differ a little."""
+    return share[2] + share[2] // 8 + 1
 
 
 @contextlib.contextmanager

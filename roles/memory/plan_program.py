@@ -30,6 +30,7 @@ from roles.memory.fitting_program import (
     split,
     taken,
     too_much,
+    typical,
 )
 from roles.memory.oracle_program import Oracle, fail, own_servers
 from roles.memory.pause_program import paused
@@ -47,6 +48,8 @@ class Planner:
         self.free = {**job, "n_cpu_moe": None} if job["moe_layers"] else {**job, "gpu_layers": None}
         self.budgets = budgets(oracle.devices(), job)
         self.rooms = {one["device"]: one["room"] for one in self.budgets}
+        self.typical = typical(ladder(self.free), job["layers"])
+        self.last = ladder(job)[-1], ladder(self.free)[-1]
         if len(self.rooms) > 1 and not job["own_tensor_split"]:
             oracle.tensor_split = [max(free, 0) for free in self.rooms.values()]
 
@@ -57,7 +60,9 @@ class Planner:
             fail(f"llama-fit-params and llama-server do not agree on {', '.join(sorted(strange))}")
         without = {device: [*share[:2], 0] for device, share in shares.items()}
         if lacking(without, self.rooms) <= 0 < lacking(shares, self.rooms):
-            self.oracle.look_closer(split, changes)  # which cuts `shares` down
+            self.oracle.look_closer(self.typical, changes)  # which cuts `shares` down
+            if split in self.last and lacking(shares, self.rooms) > 0:
+                self.oracle.look_at(split, changes)  # as there is no other
         return lacking(shares, self.rooms) <= 0
 
     def best(self, job: dict[str, Any], changes: dict[str, str]) -> dict[str, Any] | None:
@@ -83,8 +88,7 @@ class Planner:
         last, found = ladder(self.free)[-1], []
         for other in self.job["alternatives"]:
             if other["option"] == "-c":
-                context = self.context(last)
-                found += [f"context={context} fits at {shown(last)}"] if context else []
+                found += [f"context={context} fits at {shown(last)}"] if (context := self.context(last)) else []
             elif self.fits(last, other["changes"]):
                 found.append(f"{other['told']} fits at {shown(self.best(self.free, other['changes']) or last)}")
         return found or ["no smaller ubatch, cache type or context alone would; take a smaller model or quantization"]
@@ -92,10 +96,7 @@ class Planner:
     def context(self, last: dict[str, Any]) -> int:
         """The largest context that fits with the least on the devices; 0 where none does."""
         context, found = self.job["context"], []
-        both: tuple[dict[str, str], ...] = ({}, {"-c": str(context // 2)})
-        for changes in both:
-            self.oracle.look_closer(last, changes)
-        whole, half = (self.oracle.ask(last, changes)["devices"] for changes in both)
+        whole, half = (self.oracle.look_at(last, changes)["devices"] for changes in ({}, {"-c": str(context // 2)}))
         for device, free in self.rooms.items():
             need, less = taken(whole.get(device, [0])), taken(half.get(device, [0]))
             found += [smaller_context(context, need, less, free)] if need > free else []
@@ -113,7 +114,7 @@ class Planner:
     def record(self, chosen: dict[str, Any], problem: str) -> dict[str, Any]:
         """All that is known of the plan, as JSON holds it."""
         answer = self.oracle.ask(chosen, {})
-        self.oracle.look_closer(chosen, {})
+        self.oracle.look_closer(self.typical, {})
         if self.rooms and not problem:
             self.ask_beside(chosen)
         tried = [one for one in self.oracle.asked if not one["changes"] and not one["flags"]]

@@ -101,12 +101,14 @@ def as_reserved(
     oracle: Bench, model: Model, layers: int, shape: dict[str, Any], tried: list[dict[str, list[int]]]
 ) -> list[dict[str, list[int]]]:
     """The same without the logits of a whole batch, which no server reserves: with the output layer elsewhere, and an
-    eighth beside that."""
+    eighth beside that. The split with least on the device has buffers of its own."""
     wanted = model.wishes(**keys(**shape)).settings.service
-    split = ["-ngl", "99", "--n-cpu-moe", str(layers // 2), *OUTPUT_ELSEWHERE]
-    [told] = oracle.ask(False, [["-m", oracle.put(model.path), *words(wanted, ()), *split]])
-    most = told["RPC0"][2] + told["RPC0"][2] // 8 + 1
-    return [{"RPC0": [*one["RPC0"][:2], min(one["RPC0"][2], most)]} for one in tried]
+    options = ["-m", oracle.put(model.path), *words(wanted, ()), "-ngl", "99", *OUTPUT_ELSEWHERE, "--n-cpu-moe"]
+    told = [one["RPC0"][2] for one in oracle.ask(False, [[*options, str(n)] for n in range(layers + 1)])]
+    most, own = (size + size // 8 + 1 for size in (told[layers // 2], told[-1]))
+    assert max(told) <= most, "so that no split is taken for less than it reserves"
+    bounds = [*[most] * layers, min(most, own)]
+    return [{"RPC0": [*one["RPC0"][:2], min(one["RPC0"][2], bound)]} for one, bound in zip(tried, bounds, strict=True)]
 
 
 def smallest(tried: list[dict[str, list[int]]], limit: int) -> int | None:

@@ -3,7 +3,8 @@ on a host. The real one is asked in the lab; here it crashes, hangs, and has car
 
 Its model: 100 MiB of dense weights and 50 of experts on each of `layers` layers, 10 MiB of cache per 1024 tokens and
 layer at f16, half of that at q8_0 and a quarter at q4_0, and compute buffers of a fifth of the ubatch: its logits. They
-go with the output layer where that is told apart (`-ot`), and then it is a twentieth.
+go with the output layer where that is told apart (`-ot`), and then it is a twentieth; a thirtieth where the experts of
+the last two layers are on the CPU. Several devices that work at the same time hold them twice.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ moved = {{layer for layer in range(layers) if layer < max(moe, ffn)}} | lost
 model, context = (layers - len(lost)) * 100 + (layers - len(moved)) * 50, (layers - len(lost)) * cache
 for device in devices:
     logits = 0 if value("-ot", "").startswith("^(output|") else int(value("-ub", 512)) // 5
-    compute = max(int(value("-ub", 512)) // 20, logits) if ngl else 0
+    rest = int(value("-ub", 512)) // (30 if max(moe, ffn) >= layers - 1 else 20)
+    compute = max(rest, logits) if ngl else 0
+    if len(devices) > 1 and not (moe or ffn or "-ot" in words):
+        compute *= 2
     print(device, model // len(devices), context // len(devices), compute, "")
 print("Host", layers * 150 - model, 0, 10, "")
 """

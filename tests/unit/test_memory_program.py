@@ -297,3 +297,35 @@ def test_a_device_without_a_layer_says_nothing_of_a_split_that_gives_it_one(fake
         " 2100 MiB are for it (500 reserved, margin 200, runtime 300); gpu_layers=99 fits"
     )
     assert {one.gpu_layers: one.devices[0].compute for one in plan.tried}[99] > 1
+
+
+@pytest.mark.parametrize("layers", [8, 31, 32, 40, 48])
+def test_buffers_of_one_split_are_not_taken_for_those_of_another_that_holds_more(fake: Fake, layers: int) -> None:
+    """With the experts of all layers on the CPU the server reserves less, and halving may ask there first."""
+    fake.layers, fake.options = layers, (*KNOWS, "-ot")
+    least = layers * 100 + 80 // layers * layers  # weights and cache without any experts
+    for room in (*range(least + 25, least + 260, 60), *range(least + 121, least + 126)):
+        fake.total = room + 1000
+        plan = Plan.model_validate_json(fake.run(check="warn").stdout.splitlines()[-1])
+        number = plan.n_cpu_moe or 0
+        served = least + (layers - number) * 50 + 500 // (30 if number >= layers - 1 else 20)
+        assert not plan.problem
+        assert served <= room, number
+
+
+def test_with_the_least_on_the_card_its_own_buffers_are_what_counts(fake: Fake) -> None:
+    fake.total, fake.options = 1905, (*KNOWS, "-ot")  # 905: 800 + 80 + 3, and 16 with an eighth
+    plan = Plan.model_validate(fake.plan())
+    assert (plan.n_cpu_moe, plan.devices[0].compute, plan.problem) == (8, 19, "")
+    assert Plan.model_validate(fake.plan(n_cpu_moe=8, explicit=True)).problem == ""
+    fake.total = 1895
+    assert "CUDA0 would hold 902 MiB" in fake.refusal()
+
+
+def test_devices_that_work_at_the_same_time_keep_the_buffers_that_they_hold_several_times(fake: Fake) -> None:
+    fake.devices, fake.options = ("CUDA0", "CUDA1"), (*KNOWS, "-ot")
+    cards = [{"name": "RTX 3050", "total": 6144, "reserve": 500}] * 2
+    fake.total = 1000 + 842  # 600 + 40 + 200 + 3 do not fit on each, and with one layer's experts moved there are 29
+    plan = Plan.model_validate(fake.plan(cards=cards))
+    assert {one.n_cpu_moe: one.devices[0].compute for one in plan.tried if one.n_cpu_moe in (0, 1)} == {0: 200, 1: 29}
+    assert plan.n_cpu_moe == 1
