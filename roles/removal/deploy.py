@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 from pyinfra.api import Host, State
 
 from roles import observation, remote, trouble
@@ -10,6 +12,7 @@ from roles.removal import operations
 from roles.removal.decide import Wanted
 from roles.removal.observe import MADE
 
+WORDS = ("keep_models", "remove_packages")
 _checked: list[State] = []
 
 
@@ -29,7 +32,9 @@ def removal() -> None:
 
 
 def problems(host: Host) -> list[str]:
-    """What is wrong with the two words."""
-    said = {name: host.data.get(name) for name in ("keep_models", "remove_packages")}
+    """What is wrong with the two words. One that is nearly right would cost the models."""
+    said = {name: host.data.get(name) for name in WORDS}
+    near = {name: difflib.get_close_matches(name, WORDS, n=1, cutoff=0.75) for name in host.inventory.override_data}
+    slips = [f"{name}: no such word; {match[0]}?" for name, match in near.items() if match and name not in WORDS]
     bad = {name: value for name, value in said.items() if value not in (None, True, False)}
-    return [f"{name}={value!r}: it is true or false" for name, value in bad.items()]
+    return slips + [f"{name}={value!r}: it is true or false" for name, value in bad.items()]
