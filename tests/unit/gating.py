@@ -82,7 +82,7 @@ class World:
         self.home, self.data = home, str(home / "data")
         self.starts: dict[str, Start] = {}
         self.did: list[str] = []
-        self.enabled, self.state, self.drop_ins = "disabled", "inactive", ""
+        self.enabled, self.state, self.drop_ins, self.fails = "disabled", "inactive", "", ""
         (home / "data").mkdir()
         patch.setenv("HOME", str(home))
         world = self
@@ -139,6 +139,8 @@ class World:
                 Path(served.path).write_text("[Service]\n")
             if self.running.refused:
                 return None
+        if words[0] == self.fails:
+            return None
         if words[0] in ("enable", "disable"):
             self.enabled = words[0] + "d"
         if words[0] == "stop":

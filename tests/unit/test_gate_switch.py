@@ -196,6 +196,15 @@ def test_a_service_that_somebody_disabled_stays_disabled(world: World) -> None:
     assert world.enabled == "disabled"
 
 
+def test_a_unit_that_systemd_does_not_enable_is_told(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.fails = "enable"
+    switch(world.data, record())
+    told = (
+        "note: systemctl could not enable paddock-llama-server.service, and what happens at boot is not what is wanted"
+    )
+    assert told in capsys.readouterr().out
+
+
 def test_one_that_shall_not_start_at_boot_does_not_and_may_later(world: World) -> None:
     switch(world.data, record("old", autostart=False))
     assert world.enabled == "disabled"

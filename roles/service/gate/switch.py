@@ -106,8 +106,9 @@ def by_hand(served: Served, before: dict[str, Any] | None) -> bool:
 
 def settled(data: str, served: Served, disabled: bool) -> None:
     """This is the service from now on, and starts at boot where it shall."""
-    if not disabled:
-        served.ctl("enable" if served.record["autostart"] else "disable", "--quiet", served.name)
+    word = "enable" if served.record["autostart"] else "disable"
+    if not disabled and served.ctl(word, "--quiet", served.name) is None:
+        say(f"note: systemctl could not {word} {served.name}, and what happens at boot is not what is wanted")
     save(data + "/proved.json", served.record)
     link = data + "/current"
     if os.path.islink(link + ".new"):
