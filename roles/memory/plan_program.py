@@ -78,7 +78,7 @@ class Planner:
         if chosen is not None:
             return self.record(chosen, "")
         last = ladder(job)[-1]
-        problem = f"{shown(last)} does not fit: {too_much(self.oracle.ask(last, {})['devices'], self.budgets)}"
+        problem = f"{shown(last)} does not fit: {too_much(self.oracle.look_at(last, {})['devices'], self.budgets)}"
         other = self.best(self.free, {}) if self.free != job else None
         told = [f"{shown(other)} fits"] if other else self.alternatives()
         return self.record(last, "; ".join([problem, *told]))

@@ -194,9 +194,11 @@ def _room(path: str, seen: Observation, needs: dict[str, int]) -> str | None:
 
 def _memory(wishes: Wishes, seen: Observation) -> str | None:
     wanted, memory, host = wishes.settings.service, wishes.settings.memory, seen[HOST]
-    if not ram.available(memory, host.memory_total):
+    most = ram.available(memory, host.memory_total)
+    if not most:
         return f"ram_reserve={memory.ram_reserve} is all of the {host.memory_total >> 20} MiB of RAM; set less"
-    cap = ram.limits(wanted, memory, host.memory_total, False, None).maximum
+    auto = wanted.service_memory_max == "auto"  # which may be all of that, once there is a plan
+    cap = most if auto else ram.limits(wanted, memory, host.memory_total, False, None).maximum
     if cap > host.memory_total:
         return f"service_memory_max={wanted.service_memory_max} is more than the {host.memory_total >> 20} MiB of RAM"
     if cap <= wanted.cache_ram_mib << 20:

@@ -329,3 +329,8 @@ def test_devices_that_work_at_the_same_time_keep_the_buffers_that_they_hold_seve
     plan = Plan.model_validate(fake.plan(cards=cards))
     assert {one.n_cpu_moe: one.devices[0].compute for one in plan.tried if one.n_cpu_moe in (0, 1)} == {0: 200, 1: 29}
     assert plan.n_cpu_moe == 1
+
+
+def test_the_sentence_about_what_does_not_fit_counts_no_logits_of_a_whole_batch(fake: Fake) -> None:
+    fake.total, fake.options = 1700, (*KNOWS, "-ot")  # 700, and weights and cache alone are 880
+    assert "CUDA0 would hold 902 MiB (model 800, context 80, compute 19)" in fake.refusal()

@@ -279,3 +279,13 @@ def test_without_the_parts_that_everything_rests_on_nothing_is_decided(part: str
 def test_settings_that_every_llama_cpp_of_the_host_reads_are_told() -> None:
     told = left_out(judged(), hosts.converged(service={"system_config": True}))
     assert "/etc/llama.cpp/config.ini: what the unit does not say comes from there" in told
+
+
+@pytest.mark.parametrize(("cache", "fits"), [(13_000, True), (14_336, False)])
+def test_a_cap_that_is_still_to_be_planned_may_be_all_that_is_not_reserved(cache: int, fits: bool) -> None:
+    host = {"memory_total": 16 << 30}
+    if fits:
+        resting(judged(cache_ram_mib=cache), hosts.bare(host=host))
+    else:
+        told = refusal(judged(cache_ram_mib=cache), hosts.bare(host=host))
+        assert told == "service_memory_max is 14336 MiB here, and cannot hold cache_ram_mib=14336"
