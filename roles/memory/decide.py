@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from roles import programs
-from roles.host import HOST
 from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.observe import LLAMA_CPP
-from roles.llama_cpp.release import Release, wanted_release
-from roles.memory import bound, report, wanted
+from roles.llama_cpp.release import wanted_release
+from roles.memory import bound, question, report, wanted
 from roles.memory.fitting_program import ALL_LAYERS, REMEDY
-from roles.memory.observe import FOLDER, MEMORY
+from roles.memory.observe import MEMORY
 from roles.memory.overhead import DEFAULT
 from roles.memory.plan import Plan, Share
-from roles.memory.words import OWN_SPREAD, uncounted, words
+from roles.memory.words import uncounted
 from roles.model.decide import holds, unfit_path
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
 from roles.settings import Settings
-from roles.wishes import Wishes
+from roles.wishes import ModelPin, Wishes
 
 SECONDS = 1800  # a question takes about one, and one that hangs ends all of it
+SMALLER_SECONDS = 900  # for three quantizations
 HERE = Path(__file__).parent
-PARTS = ("fitting", "oracle", "pause", "ram", "explore", "plan")
+PARTS = ("fitting", "oracle", "pause", "ram", "explore", "folder", "plan")
 PAUSE = (HERE / "pause.sh").read_text("utf-8")
 PROGRAM = programs.joined(*(HERE / f"{name}_program.py" for name in PARTS))
 
@@ -74,22 +72,50 @@ def planned(
         return Decision(
             observation, refusal="the model's header does not tell how many layers it has; set gpu_layers as a number"
         )
-    job = _job(wishes, release, kind, () if there else headers, observation)
+    job = question.job(wishes, release, kind, () if there else headers, observation)
     job |= {"pause": False, "check": "warn"} if gentle else {}
     what = "" if there else ", by the header of the model"
     pause = "; llama-server stops for it, as it leaves the card no room for a question" if job["pause"] else ""
-    step = Step("plan the memory", Script(PROGRAM, (json.dumps(job),), seconds=SECONDS, python=True), report=tell)
-    steps: tuple[Step, ...] = (step,)
-    if job["pause"] and wishes.settings.service.service_scope == "system":  # which the user may not stop
-        stop, start = (Script(PAUSE, (word,), root=True) for word in ("stop", "start"))
-        script = replace(step.script, args=(json.dumps({**job, "pause": False}),))
-        step = replace(step, script=script, undo=start)
-        steps = (Step("stop llama-server", stop), step, Step("start llama-server again", start))
     return Decision(
         _after(wishes, kind, bool(moe_layers), observation),
         reasons=(f"plan the memory with llama.cpp itself{what}: {_why(observation)}{pause}",),
-        steps=steps,
+        steps=_steps("plan the memory", wishes, job, SECONDS, tell),
     )
+
+
+def asked_on(
+    wishes: Wishes,
+    plan: dict[str, Any],
+    others: list[tuple[ModelPin, tuple[bytes, ...]]],
+    advice: str,
+    observation: Observation,
+) -> Decision:
+    """Nothing fits, and that is recorded with the one of the `others` that would: smaller quantizations and their
+    headers, the nearest first. `plan` is as the program printed it; `advice` is said where none can be asked. Raises
+    CannotBuild."""
+    kind, release = wanted.backend(wishes, observation), wanted_release(wishes, observation)
+    smaller = [{"path": pin.file, "twin": question.twin(pin, headers)} for pin, headers in others]
+    job = question.job(wishes, release, kind, (), observation)
+    job |= {"ask_on": False, "asked": plan, "smaller": smaller, "advice": advice}
+    names = ", ".join(f"{pin.file} ({pin.size / 1e9:.1f} GB)" for pin, _ in others)
+    return Decision(
+        observation,
+        reasons=(f"no split of the model fits: ask about {names}" if names else "no split of the model fits",),
+        steps=_steps("look for a smaller quantization", wishes, job, SMALLER_SECONDS, None),
+    )
+
+
+def _steps(
+    what: str, wishes: Wishes, job: dict[str, Any], seconds: int, tell: Callable[[list[str]], None] | None
+) -> tuple[Step, ...]:
+    """The program is run, without a service that fills the card."""
+    step = Step(what, Script(PROGRAM, (json.dumps(job),), seconds=seconds, python=True), report=tell)
+    if not job["pause"] or wishes.settings.service.service_scope == "user":
+        return (step,)
+    stop, start = (Script(PAUSE, (word,), root=True) for word in ("stop", "start"))  # which the user may not do
+    script = replace(step.script, args=(json.dumps({**job, "pause": False}),))
+    step = replace(step, script=script, undo=start)
+    return Step("stop llama-server", stop), step, Step("start llama-server again", start)
 
 
 def judged(wishes: Wishes, plan: Plan, observation: Observation) -> Decision:
@@ -144,7 +170,7 @@ def exploring(
     kind, release, pin = wanted.backend(wishes, observation), wanted_release(wishes, observation), wishes.model
     told = pin.anatomy if pin and pin.anatomy else None
     moe, cards = bool(wanted.anatomy(wishes, observation)[1]), wanted.cards(wishes, observation)
-    known = _job(wishes, release, kind, headers, observation)
+    known = question.job(wishes, release, kind, headers, observation)
     return {
         **known,
         "n_cpu_moe": None,
@@ -162,65 +188,6 @@ def exploring(
 
 def _why(observation: Observation) -> str:
     return "nothing is planned yet" if not observation[MEMORY].plans else "another release, model, card or setting"
-
-
-def _job(
-    wishes: Wishes, release: Release, kind: str, headers: tuple[bytes, ...], observation: Observation
-) -> dict[str, Any]:
-    """What the program is told."""
-    settings, host = wishes.settings, observation[HOST]
-    service = settings.service
-    layers, moe_layers = wanted.anatomy(wishes, observation)
-    twin = [
-        {
-            "name": file.path.rsplit("/", 1)[-1],
-            "size": file.size,
-            "header": base64.b64encode(zlib.compress(header)).decode(),
-        }
-        for file, header in zip(wishes.model.files if wishes.model else (), headers, strict=False)
-    ]
-    return {
-        "digest": wanted.digest(wishes, observation),
-        "release": release.key,
-        "bin": f"{release.folder(host.data_dir)}/bin",
-        "folder": FOLDER,
-        "backend": kind,
-        "model": observation[MODEL].path,
-        "twin": twin,
-        "words": words(service, ()),
-        "extra": list(service.server_args),
-        "rpc_servers": len(settings.llama_cpp.rpc_servers),
-        "own_tensor_split": bool(OWN_SPREAD & set(service.server_args)),
-        "layers": layers,
-        "moe_layers": moe_layers,
-        "context": service.context,
-        "ubatch": service.ubatch,
-        "gpu_layers": None if service.gpu_layers == "auto" else service.gpu_layers,
-        "n_cpu_moe": None if service.n_cpu_moe == "auto" else service.n_cpu_moe,
-        "explicit": wanted.own_numbers(settings, bool(moe_layers)),
-        **wanted.kept(wishes, kind, observation, release.key),
-        "alternatives": alternatives(settings),
-        "pause": kind == "cuda" and report.full_of_ours(wanted.nvidia(observation)),
-        "holders": report.holders(wanted.nvidia(observation)),
-        "check": settings.memory.memory_check,
-        "sizes": [],
-    }
-
-
-def alternatives(settings: Settings) -> list[dict[str, Any]]:
-    """Smaller wishes, the cheapest loss first: speed of reading, precision of the cache, tokens."""
-    service = settings.service
-    found: list[dict[str, Any]] = []
-    if service.ubatch > 512:
-        found.append({"option": "-ub", "changes": {"-ub": "512"}, "told": f"ubatch 512 instead of {service.ubatch}"})
-    now = service.cache_type_k if service.cache_type_k == service.cache_type_v else "mixed"
-    for kind in ("q8_0", "q4_0") if service.flash_attention != "off" else ():
-        if kind == "q4_0":
-            found.append({"option": "-c"})
-        if now not in (kind, "q4_0") and not (now in ("q5_0", "q5_1", "q4_1", "iq4_nl") and kind == "q8_0"):
-            changes = {"-ctk": kind, "-ctv": kind}
-            found.append({"option": "-ctk", "changes": changes, "told": f"KV {kind} instead of {now}"})
-    return found or [{"option": "-c"}]
 
 
 def _after(wishes: Wishes, kind: str, moe: bool, observation: Observation) -> Observation:

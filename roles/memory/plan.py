@@ -55,11 +55,11 @@ class Plan(Split):
     settings, cards. `offloaded` layers of `layers` are on a device, as llama.cpp counts them (its output layer too).
 
     `made`: it is no prediction of a dry run. `checked`: llama.cpp was asked; otherwise there are no figures. `problem`:
-    why it does not fit, empty where it does. `moe_layers` have experts, and those of `moe_layers_on_cpu` are not on a
-    device. `tried` is in order, the split with most on the devices first; `calls` counts the questions. `state`: MiB of
-    all contexts that do not grow with -c, which is recurrent state and the KV cache of sliding windows: what
-    llama-server copies into the RAM for each context checkpoint. `repacked`: MiB of weights that the CPU copies into an
-    order of its own, beside those of `host`.
+    why it does not fit, empty where it does; `nothing_fits`: nor does any other split of this model. `moe_layers` have
+    experts, and those of `moe_layers_on_cpu` are not on a device. `tried` is in order, the split with most on the
+    devices first; `calls` counts the questions. `state`: MiB of all contexts that do not grow with -c, which is
+    recurrent state and the KV cache of sliding windows: what llama-server copies into the RAM for each context
+    checkpoint. `repacked`: MiB of weights that the CPU copies into an order of its own, beside those of `host`.
     """
 
     digest: str
@@ -68,6 +68,7 @@ class Plan(Split):
     made: bool = True
     checked: bool = True
     problem: str = ""
+    nothing_fits: bool = False
     layers: int
     offloaded: int
     moe_layers: int = 0

@@ -1,21 +1,17 @@
-"""Runs on the host, after fitting_program.py, oracle_program.py and ram_program.py: makes one plan and records it.
+"""Runs on the host, after the other parts: makes one plan and records it.
 
 The model is its own file where that is there, and otherwise a twin: its header, then nothing up to its full size. What
-to plan comes as JSON in the first argument. Killed anywhere and run again, it begins anew; a plan is there whole or not
-at all.
+to plan comes as JSON in the first argument. Where nothing fits and `ask_on` says that smaller quantizations are asked
+about too, the plan is printed alone; it comes back as `asked`, with those, and is recorded with the answer. Killed
+anywhere and run again, it begins anew; a plan is there whole or not at all.
 """
 
 from __future__ import annotations
 
-import base64
-import contextlib
 import fcntl
 import json
 import os
-import shutil
 import sys
-import zlib
-from collections.abc import Iterator
 from typing import Any
 
 from roles.memory.explore_program import on_cards
@@ -32,11 +28,10 @@ from roles.memory.fitting_program import (
     too_much,
     typical,
 )
+from roles.memory.folder_program import model_or_twin, prune, write
 from roles.memory.oracle_program import Oracle, fail, own_servers
 from roles.memory.pause_program import paused
 from roles.memory.ram_program import repacked, state
-
-KEEP = 40  # plans
 
 
 class Planner:
@@ -81,7 +76,7 @@ class Planner:
         problem = f"{shown(last)} does not fit: {too_much(self.oracle.look_at(last, {})['devices'], self.budgets)}"
         other = self.best(self.free, {}) if self.free != job else None
         told = [f"{shown(other)} fits"] if other else self.alternatives()
-        return self.record(last, "; ".join([problem, *told]))
+        return {**self.record(last, "; ".join([problem, *told])), "nothing_fits": other is None}
 
     def alternatives(self) -> list[str]:
         """Which smaller wishes would fit, the cheapest loss first."""
@@ -91,7 +86,8 @@ class Planner:
                 found += [f"context={context} fits at {shown(last)}"] if (context := self.context(last)) else []
             elif self.fits(last, other["changes"]):
                 found.append(f"{other['told']} fits at {shown(self.best(self.free, other['changes']) or last)}")
-        return found or ["no smaller ubatch, cache type or context alone would; take a smaller model or quantization"]
+        advice = "" if self.job["ask_on"] else f"; {self.job['advice']}"
+        return found or ["no smaller ubatch, cache type or context alone would" + advice]
 
     def context(self, last: dict[str, Any]) -> int:
         """The largest context that fits with the least on the devices; 0 where none does."""
@@ -160,6 +156,7 @@ def unchecked(job: dict[str, Any], split: dict[str, Any]) -> dict[str, Any]:
         "backend": job["backend"],
         "checked": False,
         "problem": "",
+        "nothing_fits": False,
         "gpu_layers": split["gpu_layers"],
         "n_cpu_moe": split["n_cpu_moe"],
         "n_cpu_ffn": split["n_cpu_ffn"],
@@ -172,45 +169,20 @@ def unchecked(job: dict[str, Any], split: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@contextlib.contextmanager
-def model_or_twin(folder: str, job: dict[str, Any]) -> Iterator[str]:
-    """The path to ask about. A twin of a killed run goes first."""
-    twin = os.path.join(folder, ".twin")
-    shutil.rmtree(twin, ignore_errors=True)
-    if not job["twin"]:
-        yield os.path.expanduser(job["model"])
-        return
-    os.makedirs(twin)
-    try:
-        for part in job["twin"]:
-            with open(os.path.join(twin, part["name"]), "wb") as file:
-                file.write(zlib.decompress(base64.b64decode(part["header"])))
-                file.truncate(part["size"])
-        yield os.path.join(twin, job["twin"][0]["name"])
-    finally:
-        shutil.rmtree(twin, ignore_errors=True)
-
-
-def write(folder: str, plan: dict[str, Any]) -> None:
-    path = os.path.join(folder, plan["digest"] + ".json")
-    with open(path + ".new", "w") as file:
-        file.write(json.dumps(plan) + "\n")
-    os.replace(path + ".new", path)
-
-
-def prune(folder: str, release: str) -> None:
-    """Plans of releases that are gone, and the oldest of very many."""
-    releases = os.path.join(os.path.dirname(folder), "releases")
-    paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".json")]
-    for number, path in enumerate(sorted(paths, key=os.path.getmtime, reverse=True)):
-        with open(path) as file:
-            text = file.read()
+def smaller(job: dict[str, Any], folder: str) -> str:
+    """Which of the smaller quantizations fits, the nearest first: it is asked until one does."""
+    refused = []
+    for one in job["smaller"]:
         try:
-            own = json.loads(text)["release"]
-        except (ValueError, KeyError, TypeError):
-            own = ""
-        if number >= KEEP or not os.path.isdir(os.path.join(releases, own or "none")):
-            os.unlink(path)
+            with model_or_twin(folder, {**job, "twin": one["twin"]}) as model:
+                planner = Planner(job, Oracle(job, model))
+                chosen = planner.best(planner.free, {})
+        except SystemExit:
+            continue  # this release cannot read it, say: another one may do
+        if chosen:
+            return f"model_file={one['path']} fits at {shown(chosen)}"
+        refused.append(one["path"])
+    return f"model_file={' or '.join(refused)} would not" if refused else job["advice"]
 
 
 def main() -> None:
@@ -225,7 +197,9 @@ def main() -> None:
             if job["sizes"]:
                 print(json.dumps(on_cards(job, oracle)))
                 return
-            if "--fit-print" in oracle.knows:
+            if job["asked"]:
+                plan = {**job["asked"], "problem": f"{job['asked']['problem']}; {smaller(job, folder)}"}
+            elif "--fit-print" in oracle.knows:
                 plan = Planner(job, oracle).plan()
             elif job["backend"] == "cpu":
                 plan = unchecked(job, split(0))
@@ -236,6 +210,9 @@ def main() -> None:
                     "this release of llama.cpp has no llama-fit-params --fit-print to plan with (it came in April 2026,"
                     " #22171); write gpu_layers and n_cpu_moe as numbers, or set another llama_ref"
                 )
+        if plan["nothing_fits"] and job["ask_on"]:
+            print(json.dumps(plan))
+            return
         write(folder, plan)
         prune(folder, job["release"])
     if plan["problem"] and job["check"] == "refuse":

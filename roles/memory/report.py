@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 from roles.gpu.classify import Nvidia
 from roles.gpu.parse import Holder
@@ -80,10 +81,15 @@ def listed(found: list[Holder]) -> str:
     return f" ({', '.join(told)})" if told else ""
 
 
-def teller(log: Callable[[str], None]) -> Callable[[list[str]], None]:
-    """What becomes of the program's output: the plan in a line."""
+def teller(log: Callable[[str], None], unfit: list[dict[str, Any]] | None) -> Callable[[list[str]], None]:
+    """What becomes of the program's output: the plan in a line, or one of the `unfit` where more is asked about."""
 
     def tell(lines: list[str]) -> None:
-        log(line(Plan.model_validate(json.loads(lines[-1]))))
+        told = json.loads(lines[-1])
+        plan = Plan.model_validate(told)
+        if plan.nothing_fits and unfit is not None:
+            unfit.append(told)
+        else:
+            log(line(plan))
 
     return tell

@@ -51,6 +51,11 @@ def fits(quantization: str, name: str) -> bool:
     return re.search(word, name.removesuffix(".gguf").lower()) is not None
 
 
+def family(path: str) -> str:
+    """The first word of a model's name, as all quantizations of it begin with in most repositories."""
+    return re.split(r"[-.]", path.rsplit("/", 1)[-1])[0].lower()
+
+
 def whole(paths: list[str], where: str) -> list[str]:
     """The parts of a model, all of them. Raises CannotPin."""
     match = SHARD.search(paths[0])

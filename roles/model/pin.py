@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -81,27 +82,53 @@ def _folder(name: str, known: Resolved) -> str:
     return f"{owner}/{(known.commit or known.files[0].sha256)[:12]}"
 
 
+def smaller(wanted: Model, now: ModelPin, tell: Tell) -> list[ModelPin]:
+    """The models beside it at the pinned commit that have fewer bytes, the nearest first: those whose names begin alike
+    where there are any. Asks the Hub. Raises CannotPin."""
+    info, found = _listed(wanted, now.commit, tell), []
+    for paths in names.sets(one.rfilename for one in info.siblings or []).values():
+        try:
+            files = _files(info, names.whole(paths, now.source), now.source)
+        except (CannotPin, ValueError):
+            continue  # not whole, or empty
+        pinned = tuple(PinnedFile(one.path, one.size, one.sha256, url(wanted, now.commit, one.path)) for one in files)
+        found.append(replace(now, files=pinned, anatomy=None))
+    found = sorted((one for one in found if one.size < now.size), key=lambda one: -one.size)
+    return [one for one in found if names.family(one.file) == names.family(now.file)] or found
+
+
 def _on_the_hub(wanted: Model, tell: Tell) -> Resolved:
+    repo, revision = str(wanted.model_repo), wanted.model_revision
+    info = _listed(wanted, revision, tell)
+    there = [one.rfilename for one in info.siblings or []]
+    paths = names.chosen(str(wanted.model_file), there, f"{repo} at {revision}")
+    return Resolved(commit=info.sha, files=_files(info, paths, repo))
+
+
+def _listed(wanted: Model, revision: str, tell: Tell) -> Any:
+    """What the Hub says of a repository and its files. Raises CannotPin."""
     # Here, and not above: a run whose lock has all spares the half second that this takes.
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HFValidationError
 
-    repo, revision, token = str(wanted.model_repo), wanted.model_revision, hub.token(wanted)
+    repo, token = str(wanted.model_repo), hub.token(wanted)
     api = HfApi(endpoint=wanted.hub_endpoint, token=token or False)
 
     def ask() -> Any:
         return api.model_info(repo, revision=revision, files_metadata=True, timeout=hub.SECONDS)
 
     try:
-        info = hub.patiently(ask, tell)
+        return hub.patiently(ask, tell)
     except HFValidationError:
         raise CannotPin(f"model_repo={repo!r} is not a name on the Hub; it is written owner/name") from None
     except Exception as error:  # the client's HTTP library has its own names for no network, no DNS and bad TLS
         near = _near(api, repo, revision) if hub.code_of(error) == "RevisionNotFound" else ""
         raise CannotPin(hub.sentence(error, wanted, token) + near) from None
-    siblings = {one.rfilename: one for one in info.siblings or []}
-    paths = names.chosen(str(wanted.model_file), siblings, f"{repo} at {revision}")
-    files = []
+
+
+def _files(info: Any, paths: list[str], repo: str) -> list[ResolvedFile]:
+    """Size and sha256 of some files of a listing. Raises CannotPin."""
+    siblings, files = {one.rfilename: one for one in info.siblings}, []
     for path in paths:
         lfs = siblings[path].lfs
         if lfs is None or not info.sha:
@@ -109,7 +136,7 @@ def _on_the_hub(wanted: Model, tell: Tell) -> Resolved:
                 f"{path} in {repo} has no sha256 on the Hub; a GGUF always has one, so this is another file"
             )
         files.append(ResolvedFile(path=path, size=lfs.size, sha256=lfs.sha256))
-    return Resolved(commit=info.sha, files=files)
+    return files
 
 
 def _near(api: Any, repo: str, revision: str) -> str:

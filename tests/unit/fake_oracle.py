@@ -136,6 +136,10 @@ class Fake:
             "holders": " (chrome 900)",
             "check": "refuse",
             "sizes": [],
+            "ask_on": False,
+            "asked": None,
+            "smaller": [],
+            "advice": "take a smaller model or quantization",
             **self.job,
             **changes,
         }
