@@ -79,7 +79,7 @@ def planned(
     return Decision(
         _after(wishes, kind, bool(moe_layers), observation),
         reasons=(f"plan the memory with llama.cpp itself{what}: {_why(observation)}{pause}",),
-        steps=_steps("plan the memory", wishes, job, SECONDS, tell),
+        steps=_steps(wishes, job, SECONDS, tell),
     )
 
 
@@ -101,15 +101,15 @@ def asked_on(
     return Decision(
         observation,
         reasons=(f"no split of the model fits: ask about {names}" if names else "no split of the model fits",),
-        steps=_steps("look for a smaller quantization", wishes, job, SMALLER_SECONDS, None),
+        steps=_steps(wishes, job, SMALLER_SECONDS, None),
     )
 
 
 def _steps(
-    what: str, wishes: Wishes, job: dict[str, Any], seconds: int, tell: Callable[[list[str]], None] | None
+    wishes: Wishes, job: dict[str, Any], seconds: int, tell: Callable[[list[str]], None] | None
 ) -> tuple[Step, ...]:
     """The program is run, without a service that fills the card."""
-    step = Step(what, Script(PROGRAM, (json.dumps(job),), seconds=seconds, python=True), report=tell)
+    step = Step("plan the memory", Script(PROGRAM, (json.dumps(job),), seconds=seconds, python=True), report=tell)
     if not job["pause"] or wishes.settings.service.service_scope == "user":
         return (step,)
     stop, start = (Script(PAUSE, (word,), root=True) for word in ("stop", "start"))  # which the user may not do

@@ -197,5 +197,5 @@ def test_whoever_must_be_root_for_the_pause_is_asked_for_a_password(
     monkeypatch.setattr(remote, "ask_password", lambda: asked.append(1))
     wishes = hosts.wishes(seed.SETTINGS, n_cpu_moe="auto", service_scope=scope)
     full = hosts.parsed(used_by(OURS, used=6144 - 300)).replace(HOST, root=root)
-    assert operations._planned(wishes, True, full).steps
+    assert operations._planned(wishes, True, [], full).steps
     assert len(asked) == asks
