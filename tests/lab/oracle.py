@@ -14,6 +14,7 @@ from roles.memory import decide
 from roles.memory.observe import MEMORY
 from roles.memory.plan import Plan
 from roles.model import gguf_header
+from roles.observation import Observation
 from roles.remote import Script
 from roles.wishes import Anatomy, ModelPin, PinnedFile, Wishes
 from tests.lab import models, twins
@@ -79,18 +80,40 @@ class Bench:
 
     def plans(self, model: Model, settings: Sequence[dict[str, Any]]) -> list[Plan | str]:
         """What the planner, as it is sent to a host, makes of the header with each; the sentence where it refuses."""
-        folder = self.host.root / PLACE
-        for number, wishes in enumerate(model.wishes(**each) for each in settings):
-            seen = hosts.converged(wishes, model={**hosts.ABSENT, "sidecar": None}).replace(MEMORY, plans={})
-            [step] = decide.planned(wishes, (model.first_bytes,), None, seen).steps
-            job = json.loads(step.script.args[0]) | {"bin": self.bin, "folder": "/tmp/oracle/plans"}
-            (folder / f"{number}.job").write_text(remote.stdin(replace(step.script, args=(json.dumps(job),))))
+        told = self.planner([self.planning(model, each)[1] for each in settings], ask_on=False)
+        return [Plan.model_validate_json(out) if out else err for out, err in told]
+
+    def smaller(self, model: Model, settings: dict[str, Any], others: Sequence[Model]) -> str:
+        """The sentence where nothing of the model fits, after the others were asked about in this order."""
+        seen, first = self.planning(model, settings)
+        [(out, err)] = self.planner([first])
+        assert out, err
+        pins = [(other.wishes().model, (other.first_bytes,)) for other in others]
+        decision = decide.asked_on(
+            model.wishes(**settings), json.loads(out), [(pin, header) for pin, header in pins if pin], "", seen
+        )
+        [(out, err)] = self.planner([decision.steps[0].script])
+        assert not out, out
+        return err
+
+    def planning(self, model: Model, settings: dict[str, Any]) -> tuple[Observation, Script]:
+        """A host without the model, and the question that it is asked."""
+        wishes = model.wishes(**settings)
+        seen = hosts.converged(wishes, model={**hosts.ABSENT, "sidecar": None}).replace(MEMORY, plans={})
+        [step] = decide.planned(wishes, (model.first_bytes,), None, seen).steps
+        return seen, step.script
+
+    def planner(self, scripts: Sequence[Script], **changes: Any) -> list[list[str]]:
+        """What the planner prints and what it says in error, for each; `changes` are of what it is told."""
+        folder, changes = self.host.root / PLACE, {"bin": self.bin, "folder": "/tmp/oracle/plans", **changes}
+        for number, script in enumerate(scripts):
+            told = json.dumps(json.loads(script.args[0]) | changes)
+            (folder / f"{number}.job").write_text(remote.stdin(replace(script, args=(told,))))
         self.dev(
-            f"for n in $(seq 0 {len(settings) - 1}); do"
+            f"for n in $(seq 0 {len(scripts) - 1}); do"
             f" python3 -ISB - < /{PLACE}/$n.job > /{PLACE}/$n.out 2> /{PLACE}/$n.err || true; done"
         )
-        told = [[(folder / f"{number}.{end}").read_text() for end in ("out", "err")] for number in range(len(settings))]
-        return [Plan.model_validate_json(out) if out else err for out, err in told]
+        return [[(folder / f"{number}.{end}").read_text() for end in ("out", "err")] for number in range(len(scripts))]
 
     def dev(self, script: str) -> str:
         return self.host.sh(script, user="dev", timeout=600).stdout

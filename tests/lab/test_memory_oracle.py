@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,9 +17,11 @@ from roles.memory.oracle_program import OUTPUT_ELSEWHERE
 from roles.memory.plan import Plan
 from roles.memory.words import split_words, words
 from roles.service.gate.causes import explained
+from tests.lab import twins
 from tests.lab.deploying import Run
 from tests.lab.host import LabHost
 from tests.lab.oracle import PLACE, Bench, Model, all_models
+from tests.unit.tiny_model import Kind
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -179,6 +182,25 @@ def test_the_big_twin_takes_what_was_measured_and_is_split_as_trying_finds(
     below(library["big"], shape, tried)
     limits = limits_of(tried, 3, random.Random(2026))
     assert found(oracle, library["big"], shape, limits) == [smallest(tried, limit) for limit in limits]
+
+
+def test_the_smaller_quantization_that_is_told_is_the_nearest_that_fits_by_itself(
+    oracle: Bench, library: dict[str, Model], tmp_path: Path
+) -> None:
+    """The first has smaller experts alone, which are on the CPU; the last is not asked about."""
+    kinds = {
+        "IQ1_S-experts": (Kind.Q6_K, Kind.IQ1_S),
+        "Q4_K": (Kind.Q4_K, Kind.IQ2_XXS),
+        "Q2_K": (Kind.Q2_K, Kind.IQ1_S),
+    }
+    others = [Model(twins.big(*pair).write(tmp_path / f"{name}.gguf")) for name, pair in kinds.items()]
+    # With all experts on the CPU the big one takes 5162 MiB, and 4863 where attention has four bits.
+    settings = {**keys(**LAPTOP, kv="q4_0"), "vram_limit_mib": 5000}
+    worse, nearest = (oracle.plans(other, [settings])[0] for other in others[:2])
+    assert isinstance(worse, str), worse
+    assert isinstance(nearest, Plan), nearest
+    told = oracle.smaller(library["big"], settings, others)
+    assert f"; model_file=Q4_K.gguf fits at n_cpu_moe={nearest.n_cpu_moe}. " in told
 
 
 def test_on_a_device_with_so_much_memory_a_plan_that_fits_loads_and_one_that_does_not_fails(

@@ -214,10 +214,10 @@ def compressed() -> Twin:
     return Twin("deepseek2", keys, tuple(tensors()))
 
 
-def big() -> Twin:
+def big(dense: Kind = Kind.Q6_K, experts: Kind = Kind.IQ2_XXS) -> Twin:
     """As Qwen3 30B-A3B, its experts at two bits: 8.4 GB that nobody needs to have."""
     shape = models.PLANNED
-    kinds = {Kind.F32: Kind.F32, Kind.Q4_K: Kind.Q6_K, Kind.Q6_K: Kind.Q6_K}
+    kinds = {Kind.F32: Kind.F32, Kind.Q4_K: dense, Kind.Q6_K: dense}
     keys: dict[str, Value] = {
         **COMMON,
         "block_count": shape.layers,
@@ -232,7 +232,7 @@ def big() -> Twin:
         "attention.value_length": shape.head_dim,
     }
     tensors = (
-        (name, dimensions, Kind.IQ2_XXS if "_exps" in name else kinds[kind])
+        (name, dimensions, experts if "_exps" in name else kinds[kind])
         for name, dimensions, kind in models.tensors(shape, shape.tokens)
     )
     return Twin("qwen3moe", keys, tuple(tensors), shape.tokens)
