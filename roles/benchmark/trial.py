@@ -23,6 +23,7 @@ from roles.wishes import Wishes
 
 ROUNDS = 2  # with the smoke run before them, three of the new; fewer cannot see a tenth on a restless machine
 ROOTS = "a service of the system's is root's to switch, and this is done by the user"
+MACHINE = ("driver", "kernel", "cpu_info", "gpu_info", "ram_bytes", "cards")  # as it is now, whatever serves on it
 KEPT = 20  # services that were taken back, and are not tried again
 
 
@@ -45,7 +46,8 @@ def alternated(wishes: Wishes, known: Sequence[Result], due: bool, seen: Observa
         return Decision(seen, left_out=f"benchmark_ab: {why}")
     # Raises nothing: the service that was measured just now could be built.
     new = about(wishes, wanted_unit(wishes, seen), seen)
-    works = [(old.model_dump(mode="json", include=set(new)), "former"), (new, "new")]
+    served = old.model_dump(mode="json", include=set(new))
+    works = [({**served, **{name: new[name] for name in MACHINE}}, "former"), (new, "new")]
     steps = []
     for turn in range(1, ROUNDS + 1):
         for told, name in works:

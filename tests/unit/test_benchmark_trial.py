@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -152,6 +153,16 @@ def test_old_and_new_are_measured_in_turns_and_the_new_one_serves_in_the_end() -
     assert [OLD in script for script in scripts[1::2]] == [True, False, True, False]
     assert [NEW in script for script in scripts[1::2]] == [False, True, False, True]
     assert all('"kind": "ab"' in script for script in scripts[1::2])
+
+
+def test_what_was_served_before_is_measured_under_the_kernel_and_driver_of_now() -> None:
+    decision = alternated((result("1", OLD, kernel="6.1.0-old", driver="575.64.03"), result("2", NEW)))
+    former, new = (json.loads(decision.steps[at].script.args[0])["script"] for at in (1, 3))
+    assert "6.1.0-old" not in former
+    assert "575.64.03" not in former
+    for name in ("kernel", "driver", "ram_bytes"):
+        (now,) = re.findall(f'"{name}": ([^,]+)', new)
+        assert f'"{name}": {now}' in former
 
 
 def test_it_is_measured_in_turns_once() -> None:
