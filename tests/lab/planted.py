@@ -22,6 +22,7 @@ CARD = {
     "compute_cap": "8.6",
     "memory.total": "6144",
     "memory.used": "472",
+    "memory.free": "5672",
     "pcie.link.gen.max": "4",
     "pcie.link.gen.current": "1",
     "pcie.link.width.max": "8",
@@ -96,6 +97,29 @@ Cuda compilation tools, release {version}, V{version}.78
 Build cuda_{version}.r{version}/compiler.37668154_0
 END
 """
+
+# A CUDA release where no card is: its layers are on a ggml-rpc-server, and what it says names another device. What it
+# is asked goes to a second server, as one serves a single client. Its log is another process's, the editor's.
+AS_CUDA = """#!/bin/bash
+here=$(dirname "$(readlink -f "$0")")
+server=127.0.0.1:50052
+case " $0 $* " in *llama-fit-params* | *--list-devices*) server=127.0.0.1:50053 ;; esac
+named() { sed -u -e 's/RPC0\\[[^]]*\\]/CUDA0/g' -e 's/RPC0/CUDA0/g'; }
+exec "$here/$(basename "$0").rpc" --rpc $server "$@" > >(named) 2> >(named >&2)
+"""
+ASKED = """
+[Unit]
+Description=Stand-in GPU that is asked what it would hold
+
+[Service]
+User=dev
+ExecStart={release}/bin/ggml-rpc-server -H 127.0.0.1 -p 50053
+Restart=always
+
+[Install]
+WantedBy=multi-user.target
+"""
+HELD = 200  # MiB of VRAM that the stand-in nvidia-smi says such a server holds
 
 # The lines of crt/host_config.h that limit gcc, as in NVIDIA's packages.
 HOST_CONFIG = """
@@ -206,6 +230,21 @@ def toolkit(host: LabHost, version: str) -> str:
     _write(host, f"{folder[1:]}/bin/nvcc", NVCC.format(version=version), 0o755)
     _write(host, f"{folder[1:]}/include/crt/host_config.h", HOST_CONFIG.format(newest=NEWEST_GCC[version]))
     return folder
+
+
+def as_cuda(host: LabHost, release: str) -> None:
+    """Make a copy of the lab's own release, in that folder, one that says it has a CUDA device."""
+    for name in ("llama-server", "llama-fit-params"):
+        program = host.root / release.lstrip("/") / "bin" / name
+        program.rename(program.with_name(f"{name}.rpc"))
+        _write(host, f"{release.lstrip('/')}/bin/{name}", AS_CUDA, 0o755)
+    count = (
+        "find bin lib -type f -printf '%s %m %p\\n' | sort >sizes; find bin lib -type f -exec sha256sum {} + >manifest"
+    )
+    host.sh(f"chown -R dev: {release}; cd {release}; {count}")
+    _write(host, "etc/systemd/system/lab-asked-gpu.service", ASKED.format(release=release))
+    _write(host, "etc/lab-gpu/server", f"{HELD}\n")
+    host.sh("systemctl enable --quiet --now lab-asked-gpu")
 
 
 def remove(host: LabHost) -> None:

@@ -31,8 +31,19 @@ def pairs(text: str) -> dict[str, str]:
 
 
 def processes() -> list[list[str]]:
-    """pid, type, MiB, command line."""
-    return [line.split(" ", 3) for line in read(STATE + "processes").splitlines()]
+    """pid, type, MiB, command line: those that were planted, and each server whose layers the card is said to hold."""
+    found = [line.split(" ", 3) for line in read(STATE + "processes").splitlines()]
+    if held := read(STATE + "server").strip():
+        programs = {path.name: path / "exe" for path in Path("/proc").iterdir() if path.name.isdigit()}
+        found += [[pid, "C", held, "llama-server"] for pid, exe in programs.items() if served(exe)]
+    return found
+
+
+def served(exe: Path) -> bool:
+    try:
+        return exe.readlink().name == "llama-server.rpc"
+    except OSError:
+        return False
 
 
 def report(card: dict[str, str]) -> str:
@@ -67,9 +78,14 @@ def answer(words: list[str]) -> tuple[int, str]:
         if unknown:
             return 2, f'Field "{unknown[0]}" is not a valid field to query.\n\n'
         return 0, ", ".join(card[field] for field in query.split(",")) + "\n"
-    if any(word.startswith("--query-compute-apps=") for word in words):
-        computing = [(pid, name, used) for pid, kind, used, name in processes() if "C" in kind]
-        return 0, "".join(f"{card['uuid']}, {pid}, {name}, {used}\n" for pid, name, used in computing)
+    asked = next((word.partition("=")[2] for word in words if word.startswith("--query-compute-apps=")), "")
+    if asked:
+        held = [
+            {"gpu_uuid": card["uuid"], "pid": pid, "process_name": name, "name": name, "used_memory": used}
+            for pid, kind, used, name in processes()
+            if "C" in kind
+        ]
+        return 0, "".join(", ".join(one[field] for field in asked.split(",")) + "\n" for one in held)
     if words == ["-q", "-x"]:
         return 0, report(card)
     return 0, f"GPU 0: {card['name']} (UUID: {card['uuid']})\n"

@@ -1,7 +1,8 @@
 """A host walks through a driver update: the right verdict, the right words, and the service untouched at each step.
 
 The card, the driver and the toolkit are planted (nothing here has a GPU, and CUDA takes an hour to compile); the
-release that claims to be CUDA's is a copy of the lab's own, which answers on the CPU. All else is real.
+release that claims to be CUDA's is a copy of the lab's own, whose RPC device goes by the name of a card's. All else
+is real.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ def plant_release(host: LabHost, inventory: Path) -> None:
     served = as_dev(host, "readlink ~/.local/share/paddock/current")
     copy = f"cp -a {served} releases/{release.key} && cp ~/stamp.json releases/{release.key}/"
     as_dev(host, f"cd ~/.local/share/paddock && {copy}")
+    planted.as_cuda(host, f"/home/dev/.local/share/paddock/releases/{release.key}")
 
 
 def test_a_healthy_host_needs_nothing(laptop: Laptop) -> None:
