@@ -79,6 +79,7 @@ def planned(
     return Decision(
         _after(wishes, kind, bool(moe_layers), observation),
         reasons=(f"plan the memory with llama.cpp itself{what}: {_why(observation)}{pause}",),
+        left_out=_without_experts(wishes, observation) or None,
         steps=_steps(wishes, job, SECONDS, tell),
     )
 
@@ -123,7 +124,8 @@ def judged(wishes: Wishes, plan: Plan, observation: Observation) -> Decision:
     refuse = wishes.settings.memory.memory_check == "refuse"
     if plan.problem and refuse:
         return Decision(observation, refusal=plan.problem + REMEDY)
-    told = [plan.problem, _meaningless(wishes.settings, plan), *report.warnings(plan, wanted.nvidia(observation))]
+    idle = _meaningless(wishes.settings, plan) or _without_experts(wishes, observation)
+    told = [plan.problem, idle, *report.warnings(plan, wanted.nvidia(observation))]
     if not plan.checked and plan.made:
         told.append("this release has no llama-fit-params --fit-print, so nobody has checked that the model fits")
     return Decision(observation, left_out="; ".join(filter(None, told)) or None)
@@ -135,6 +137,14 @@ def _meaningless(settings: Settings, plan: Plan) -> str:
     given = {"n_cpu_moe": service.n_cpu_moe, "gpu_layers": service.gpu_layers}
     told = [f"{name}={value}" for name, value in given.items() if value != "auto"]
     return f"on the CPU alone {' and '.join(told)} mean nothing" if told and plan.backend == "cpu" else ""
+
+
+def _without_experts(wishes: Wishes, observation: Observation) -> str:
+    """A number of experts' layers for a model that has none."""
+    (layers, moe_layers), number = wanted.anatomy(wishes, observation), wishes.settings.service.n_cpu_moe
+    if not layers or moe_layers or number in ("auto", 0):
+        return ""
+    return f"this model has no experts, so n_cpu_moe={number} moves nothing; leave it out, gpu_layers is for this model"
 
 
 def hopeless(wishes: Wishes, observation: Observation) -> str | None:

@@ -115,6 +115,11 @@ def shown(one: dict[str, Any]) -> str:
     return told + (", --n-cpu-ffn " + str(one["n_cpu_ffn"]) if one["n_cpu_ffn"] is not None else "")
 
 
+def wished(one: dict[str, Any]) -> str:
+    """What to write into the inventory to get a split. --n-cpu-ffn has no key of its own: it is chosen."""
+    return shown(one) if one["n_cpu_ffn"] is None else f"gpu_layers='auto' (--n-cpu-ffn {one['n_cpu_ffn']})"
+
+
 def too_much(shares: dict[str, list[int]], found: list[dict[str, Any]]) -> str:
     """The sentence about the device that lacks most."""
     one = max(found, key=lambda budget: short(shares.get(budget["device"], [0]), int(budget["room"])))

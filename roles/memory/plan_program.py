@@ -21,12 +21,14 @@ from roles.memory.fitting_program import (
     first,
     lacking,
     ladder,
+    room,
     shown,
     smaller_context,
     split,
     taken,
     too_much,
     typical,
+    wished,
 )
 from roles.memory.folder_program import model_or_twin, prune, write
 from roles.memory.oracle_program import Oracle, fail, own_servers
@@ -75,7 +77,7 @@ class Planner:
         last = ladder(job)[-1]
         problem = f"{shown(last)} does not fit: {too_much(self.oracle.look_at(last, {})['devices'], self.budgets)}"
         other = self.best(self.free, {}) if self.free != job else None
-        told = [f"{shown(other)} fits"] if other else self.alternatives()
+        told = [f"{wished(other)} fits"] if other else self.alternatives()
         return {**self.record(last, "; ".join([problem, *told])), "nothing_fits": other is None}
 
     def alternatives(self) -> list[str]:
@@ -86,8 +88,21 @@ class Planner:
                 found += [f"context={context} fits at {shown(last)}"] if (context := self.context(last)) else []
             elif self.fits(last, other["changes"]):
                 found.append(f"{other['told']} fits at {shown(self.best(self.free, other['changes']) or last)}")
+        found += self.higher_limit(last)
         advice = "" if self.job["ask_on"] else f"; {self.job['advice']}"
         return found or ["no smaller ubatch, cache type or context alone would" + advice]
+
+    def higher_limit(self, last: dict[str, Any]) -> list[str]:
+        """The vram_limit_mib with which it fits, where it is that limit alone that is in the way."""
+        if self.job["limit"] is None:
+            return []
+        shares, need = self.oracle.look_at(last, {})["devices"], 0
+        for one in self.budgets:
+            held = taken(shares.get(one["device"], [0]))
+            if held > room(one["total"], one["reserve"], one["margin"], one["overhead"], None):
+                return []
+            need = max(need, held + one["overhead"])
+        return [f"vram_limit_mib={need} fits at {shown(last)}"]
 
     def context(self, last: dict[str, Any]) -> int:
         """The largest context that fits with the least on the devices; 0 where none does."""
@@ -193,7 +208,7 @@ def main() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with model_or_twin(folder, job) as model, own_servers(job), paused(job):
             oracle = Oracle(job, model)
-            job["knows_n_cpu_ffn"] = "--n-cpu-ffn" in oracle.knows
+            job["knows_n_cpu_ffn"] = "--n-cpu-ffn" in oracle.knows and not {"--n-cpu-ffn", "-ncffn"} & set(job["extra"])
             if job["sizes"]:
                 print(json.dumps(on_cards(job, oracle)))
                 return

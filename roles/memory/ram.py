@@ -158,11 +158,12 @@ def warning(wanted: Service, memory: Memory, total: int, oomd: bool, need: Need)
     file = need.whole - need.fixed
     if need.fixed * MIB <= min(cap, most) < need.whole * MIB:
         room = min(cap, most) // MIB - need.fixed
+        holder = "the RAM" if cap >= most else f"service_memory_max={wanted.service_memory_max}"
         killed = ", and systemd-oomd, which runs here, may kill it for that" if oomd else ""
         better = holding(need)
         how = f"service_memory_max='{better // MIB}M' holds them" if better <= most else "this RAM does not hold them"
         told.append(
-            f"{file} MiB of the model's file are read by the CPU, and the RAM has room for {room} of them: they"
+            f"{file} MiB of the model's file are read by the CPU, and {holder} has room for {room}: they"
             f" would come from the disk again and again{killed}; {how}"
         )
     return "; ".join(told) or None

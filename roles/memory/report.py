@@ -8,7 +8,7 @@ from typing import Any
 
 from roles.gpu.classify import Nvidia
 from roles.gpu.parse import Holder
-from roles.memory.fitting_program import TO_ASK, shown
+from roles.memory.fitting_program import TO_ASK, shown, taken
 from roles.memory.plan import Plan, Share, Split
 
 OURS = "/paddock/releases/"  # in the path of a llama-server that Paddock started
@@ -25,7 +25,7 @@ def line(plan: Plan) -> str:
     )
     rooms = {budget.device: budget.room for budget in plan.budgets}
     held = ", ".join(f"{figures(one)} of {rooms.get(one.device, 0)}" for one in plan.devices)
-    beside = [f"{named(one)} would take {most(one.devices)}" for one in (plan.better, plan.worse) if one]
+    beside = [f"{named(one)} would take {most(one.devices)} MiB" for one in (plan.better, plan.worse) if one]
     return f"{named(plan)}{experts}: {held}; host {plan.host.total} MiB" + "".join(f"; {told}" for told in beside)
 
 
@@ -34,11 +34,17 @@ def named(split: Split) -> str:
 
 
 def figures(share: Share) -> str:
-    return f"{share.device} {share.total} MiB (model {share.model}, context {share.context}, compute {share.compute})"
+    parts = f"model {share.model}, context {share.context}, compute {share.compute}"
+    return f"{share.device} {at_most(share)} MiB ({parts})"
+
+
+def at_most(share: Share) -> int:
+    """What a device holds, with what llama.cpp cuts off of each figure."""
+    return taken([share.model, share.context, share.compute])
 
 
 def most(devices: tuple[Share, ...]) -> int:
-    return max((one.total for one in devices), default=0)
+    return max(map(at_most, devices), default=0)
 
 
 def warnings(plan: Plan, nvidia: Nvidia) -> list[str]:

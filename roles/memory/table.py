@@ -15,10 +15,9 @@ from rich.table import Table
 from roles.host import HOST
 from roles.memory import ram
 from roles.memory.cap import limits_of, need_of, own_plan
-from roles.memory.fitting_program import taken
 from roles.memory.plan import Budget, Plan, Share, Tried
 from roles.memory.ram import MIB, Limits, Need
-from roles.memory.report import named
+from roles.memory.report import at_most, named
 from roles.observation import Observation
 from roles.wishes import Wishes
 
@@ -68,7 +67,7 @@ def _device(share: Share, budget: Budget | None, measured: int | None) -> Iterat
     yield share.device, "", ""
     for name in ("model", "context", "compute"):
         yield f"  {name}", str(getattr(share, name)), ""
-    held = taken([share.model, share.context, share.compute])
+    held = at_most(share)
     overhead = budget.overhead if budget else 0
     if overhead:
         yield "  runtime", str(overhead), ""
@@ -105,8 +104,8 @@ def beside(plan: Plan) -> list[str]:
 
 
 def _most(one: Tried) -> str:
-    held = ", ".join(f"{taken([share.model, share.context, share.compute])} of {share.device}" for share in one.devices)
-    return f"{held}: {f'{one.lacking} too many' if one.lacking > 0 else f'{-one.lacking} left'}"
+    held = ", ".join(f"{at_most(share)} MiB of {share.device}" for share in one.devices)
+    return held + (f", {one.lacking} too many" if one.lacking > 0 else f", and leave {-one.lacking}")
 
 
 def of_host(host: str, wishes: Wishes, seen: Observation, measured: Measured) -> Table | None:

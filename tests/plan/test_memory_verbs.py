@@ -90,7 +90,7 @@ def test_a_host_that_cannot_tell_says_why_and_the_run_fails(explored: Run) -> No
 def test_the_fleet_is_one_table_with_a_reason_for_each_host(told: Run) -> None:
     found = rows(told)
     assert found["planned"][1] == found["asked"][1] == "yes"
-    assert found["planned"][2].startswith("n_cpu_moe=44 (the experts of 44 of 48 layers on the CPU): RPC0 4597 MiB")
+    assert found["planned"][2].startswith("n_cpu_moe=44 (the experts of 44 of 48 layers on the CPU): RPC0 4600 MiB")
     assert found["small"][1:] == ["no", "n_cpu_moe=48 does not fit: RPC0"]
     assert found["full"][1:] == ["unknown", "RTX 3050 has 90 MiB of VRAM free"], "which says nothing of the model"
     assert found["bare"][1] == "unknown"

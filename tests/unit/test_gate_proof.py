@@ -70,6 +70,15 @@ def test_layers_and_buffers_are_where_the_plan_has_them(plan: dict[str, Any], se
     assert (told is None) is (sentence is None)
 
 
+@pytest.mark.parametrize(("compute", "told"), [(8, 0), (7, 0), (4, 1)])
+def test_buffers_to_compute_that_were_planned_too_small_are_told(compute: int, told: int) -> None:
+    plan = {**PLAN, "devices": [{"device": "RPC0", "model": 11, "context": 3, "compute": compute}]}
+    notes = proof.overdrawn(record(plan=plan), [*LOG, *LOG])  # laid out twice, and one of them stays
+    assert len(notes) == told
+    assert not told or notes[0].startswith("RPC0 holds 8 MiB to compute, and 4 were planned")
+    assert proof.overdrawn(record(plan=None), list(LOG)) == []
+
+
 def test_both_caches_of_a_sliding_window_and_a_recurrent_state_are_context() -> None:
     more = ("0.2 I llama_kv_cache: RPC0[x:1] KV buffer size = 4.00 MiB", "0.2 I m: RPC0[x:1] RS buffer size = 5.00 MiB")
     share = {"device": "RPC0", "model": 11, "context": 12, "compute": 8}

@@ -144,6 +144,14 @@ def test_on_the_cpu_alone_numbers_for_a_device_mean_nothing() -> None:
     assert told == "on the CPU alone n_cpu_moe=44 and gpu_layers=99 mean nothing"
 
 
+def test_a_number_of_experts_for_a_model_without_any_is_told_before_and_after_the_plan() -> None:
+    wishes, dense = hosts.wishes(**RPC, n_cpu_moe=3), {"experts": None}
+    sentence = "this model has no experts, so n_cpu_moe=3 moves nothing; leave it out, gpu_layers is for this model"
+    assert planned(wishes)(unplanned(wishes, model=dense)).left_out == sentence
+    assert left_out(planned(wishes), hosts.converged(wishes, model=dense)) == sentence
+    assert planned(wishes)(unplanned(wishes)).left_out is None
+
+
 def test_a_plan_that_is_asked_for_anew_is_made_though_there_is_one() -> None:
     wishes = hosts.wishes(**RPC)
     decision = decide.planned(wishes, (), None, hosts.converged(wishes), again=True)

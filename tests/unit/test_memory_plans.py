@@ -112,8 +112,9 @@ def test_a_plan_in_a_line_tells_the_layers_really_on_the_cpu_and_its_neighbours(
     (plan,) = hosts.plans(hosts.wishes(**RPC), hosts.converged_answers(hosts.wishes(**RPC))).values()
     plan |= {"tried": TRIED, "moe_layers": 45, "moe_layers_on_cpu": 41}
     assert report.line(Plan.model_validate(plan)) == (
-        "n_cpu_moe=44 (the experts of 41 of 45 layers on the CPU): RPC0 4597 MiB (model 1594, context 1800, compute"
-        " 1203) of 4800; host 7289 MiB; n_cpu_moe=43 would take 1000; n_cpu_moe=45 would take 1000"
+        "n_cpu_moe=44 (the experts of 41 of 45 layers on the CPU): RPC0 4600 MiB (model 1594, context 1800, compute"
+        " 1203) of 4800; host 7289 MiB; n_cpu_moe=43 would take 1003 MiB; n_cpu_moe=45 would take 1003"
+        " MiB"
     )
 
 

@@ -334,3 +334,30 @@ def test_devices_that_work_at_the_same_time_keep_the_buffers_that_they_hold_seve
 def test_the_sentence_about_what_does_not_fit_counts_no_logits_of_a_whole_batch(fake: Fake) -> None:
     fake.total, fake.options = 1700, (*KNOWS, "-ot")  # 700, and weights and cache alone are 880
     assert "CUDA0 would hold 902 MiB (model 800, context 80, compute 19)" in fake.refusal()
+
+
+DENSE: dict[str, Any] = {"moe_layers": [], "n_cpu_moe": None}
+
+
+def test_a_number_that_does_not_fit_names_the_key_that_would(fake: Fake) -> None:
+    fake.options, fake.total = (*KNOWS, "--n-cpu-ffn"), 2300
+    told = fake.refusal(**DENSE, gpu_layers=99, explicit=True)
+    assert "; gpu_layers='auto' (--n-cpu-ffn 2) fits. " in told
+
+
+def test_layers_of_the_inventorys_own_server_args_stay_and_are_not_counted_twice(fake: Fake) -> None:
+    fake.options = (*KNOWS, "--n-cpu-ffn")
+    plan = Plan.model_validate(fake.plan(**DENSE, gpu_layers=99, explicit=True, extra=["--n-cpu-ffn", "4"]))
+    assert [words.count("--n-cpu-ffn") for words, _ in fake.calls()] == [1] * len(fake.calls())
+    assert plan.devices[0].model == 8 * 100 + 4 * 50
+    assert plan.n_cpu_ffn is None
+    assert [(one.gpu_layers, one.n_cpu_ffn) for one in (plan.better, plan.worse) if one] == [(8, None)]
+
+
+def test_a_limit_of_ones_own_that_is_in_the_way_is_told_with_the_one_that_is_not(fake: Fake) -> None:
+    told = fake.refusal(limit=1200)  # less 300 for the runtime are 900, and 983 are needed
+    assert "n_cpu_moe=8 does not fit" in told
+    assert "; vram_limit_mib=1283 fits at n_cpu_moe=8" in told
+    assert Plan.model_validate(fake.plan(limit=1283)).n_cpu_moe == 8
+    fake.total = 1970
+    assert "vram_limit_mib=1" not in fake.refusal(limit=960).partition("; ")[2], "the card itself is too small"

@@ -207,7 +207,8 @@ def test_the_check_may_be_a_mere_word() -> None:
 def test_a_cap_that_would_thrash_is_told_with_the_one_that_would_not(oomd: bool, killer: bool) -> None:
     data = {"service_memory_max": "6G"}
     told = left_out(held(**data), planned(data, oomd=oomd))
-    assert told.startswith("6777 MiB of the model's file are read by the CPU, and the RAM has room for 3456 of them")
+    assert told.startswith("6777 MiB of the model's file are read by the CPU, and service_memory_max=6G has room for")
+    assert " has room for 3456: they would" in told
     assert told.endswith("service_memory_max='10096M' holds them")
     assert ("systemd-oomd" in told) == killer
 

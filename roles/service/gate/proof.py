@@ -142,6 +142,7 @@ def on_device(record: dict[str, Any], log: list[str], pid: str) -> list[str]:
         problem = misplaced(record, log)
         if problem:
             raise Trouble(problem)
+        notes += overdrawn(record, log)
     else:  # this user may not read it, or it was told too much at a time
         notes.append("the journal does not tell where the layers went, so that was not proved by it")
     problem = lost(pid, record["devices"])
@@ -178,6 +179,20 @@ def misplaced(record: dict[str, Any], log: list[str]) -> str | None:
             if abs(found - one[what]) > max(2, one[what] / 50):
                 return f"{one['device']} holds {found:.0f} MiB of {what}, and {one[what]} were planned"
     return None
+
+
+def overdrawn(record: dict[str, Any], log: list[str]) -> list[str]:
+    """Compute buffers that are larger than planned. It serves all the same: told, and no failure."""
+    reserved: dict[str, float] = {}
+    for device, size in re.findall(r"(\S+) +compute buffer size *= *([\d.]+) MiB", "\n".join(log)):
+        name = device.partition("[")[0]
+        reserved[name] = max(reserved.get(name, 0), float(size))  # it is told anew when they are laid out anew
+    return [
+        f"{one['device']} holds {reserved[one['device']]:.0f} MiB to compute, and {one['compute']} were planned: leave"
+        " room for that with vram_margin_mib"
+        for one in (record["plan"] or {"devices": []})["devices"]
+        if reserved.get(one["device"], 0) > one["compute"] + max(2, one["compute"] / 50)
+    ]
 
 
 def planned_layers(record: dict[str, Any], layers: int) -> int | None:
