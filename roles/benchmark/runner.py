@@ -10,7 +10,7 @@ from typing import Any
 from roles.benchmark.passage import packed
 from roles.benchmark.passes_program import needed
 from roles.job import Job
-from roles.service.command import UNIT
+from roles.service.command import BENCHMARK, UNIT
 
 PARTS = ("server", "sampler", "watch", "flags", "passes", "bench", "runner")
 MEMORY = 192 << 20  # bytes; it takes a quarter of that
@@ -40,7 +40,7 @@ def job(wire: Mapping[str, Any], memory: int) -> Job:
     text = packed(needed(wire["depths"], wire["repetitions"], wire["about"]["n_ubatch"]))
     back = f"systemctl --user start {UNIT}" if wire["bench"] else ""
     return Job(
-        name="benchmark",
+        name=BENCHMARK.removeprefix("paddock-"),
         title="benchmark",
         text=f"exec python3 -ISB - \"$@\" <<'END_OF_PROGRAM'\n{program(text)}END_OF_PROGRAM",
         args=(json.dumps(wire),),

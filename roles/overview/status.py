@@ -25,7 +25,7 @@ from roles.overview import start
 from roles.overview.forecast import forecast
 from roles.overview.operations import ahead
 from roles.overview.preflight import gpu, verdict
-from roles.overview.summary import watched
+from roles.overview.summary import MEASURING, watched
 from roles.service import sandbox
 from roles.service.observe import SERVICE, ServiceSeen
 from roles.service.reasons import options
@@ -54,16 +54,17 @@ def status() -> None:
 def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
     """The cells of a host, a fact per line."""
     nvidia, service, last = gpu(seen), seen[SERVICE], seen[BENCHMARK].last
-    told = options(service.unit or "")
+    told, restarts = options(service.unit or ""), service.shown("NRestarts") or "0"
     serves = [
         told.get("-m", "no model").rsplit("/", 1)[-1],
         *(about(wishes, seen) if told.get("-m") == seen[HOST].located(seen[MODEL].path) else []),
         f"release {told.get('release', 'none')}",
         sandbox.told(service.unit or ""),
-        f"{service.shown('ActiveState') or 'no unit'}, {service.shown('NRestarts') or 0} restarts",
+        f"{service.shown('ActiveState') or 'no unit'}, {restarts} restart{'s' * (restarts != '1')}",
         *([f"outgrew its cap, and the kernel killed it (oom-kill): {service.outgrew}"] if service.outgrew else []),
         benchmark.line(last) if last and last.stamp == service.running_stamp else "not measured",
     ]
+    serves += [MEASURING] if service.measuring else []
     serves += [f"the last switch: {service.switch.why}"] if service.switch and service.switch.why else []
     serves += [found] if (found := watched(service)) else []
     cards = ", ".join(card.name for card in nvidia.gpus) or f"GPU: {nvidia.state}"

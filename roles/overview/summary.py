@@ -9,11 +9,17 @@ from roles.benchmark.observe import BENCHMARK
 from roles.host import HOST
 from roles.llama_cpp.cuda import CannotBuild
 from roles.observation import Observation
+from roles.service.command import BENCHMARK as BENCHMARK_UNIT
 from roles.service.command import UNIT
 from roles.service.observe import SERVICE, ServiceSeen
 from roles.service.reasons import options
 from roles.service.unit import url, wanted_unit
 from roles.wishes import Wishes
+
+MEASURING = (
+    f"a benchmark is under way there: {BENCHMARK_UNIT}; the command that began it rejoins it, and what stops it is"
+    f" `systemctl --user stop {BENCHMARK_UNIT}`"
+)
 
 
 def summary(wishes: Wishes, seen: Observation) -> str:
@@ -37,6 +43,7 @@ def summary(wishes: Wishes, seen: Observation) -> str:
     except CannotBuild:
         same = False
     line += f"; {found}" if (found := watched(unit)) else ""
+    line += f"; {MEASURING}" if unit.measuring else ""
     return line if same else f"{line}; this is not what the inventory wants"
 
 

@@ -19,6 +19,7 @@ from roles.settings import Service
 
 UNIT = "paddock-llama-server.service"
 WATCHDOG = "paddock-watchdog"
+BENCHMARK = "paddock-benchmark"  # the unit of its job
 HANDED_OVER = f"%d/{CREDENTIAL}"
 _TEMPLATES = jinja2.Environment(
     trim_blocks=True,

@@ -18,7 +18,7 @@ from roles.operation import Decision, Step
 from roles.remote import Script
 from roles.service import candidate, reasons
 from roles.service import scope as scopes
-from roles.service.command import UNIT, watchdog_texts
+from roles.service.command import BENCHMARK, UNIT, watchdog_texts
 from roles.service.directives import held
 from roles.service.gate import PROGRAM
 from roles.service.observe import SERVICE, Guard, Process
@@ -110,6 +110,8 @@ def running(wishes: Wishes, observation: Observation) -> Decision:
     if refusal := refused(wishes, unit, observation):
         return Decision(observation, refusal=refusal)
     if reasons.stopped_by_hand(seen):
+        if seen.measuring:
+            return Decision(observation, left_out=f"{UNIT} is left alone: {BENCHMARK} measures, and starts it again")
         who = "somebody stopped" if unit.autostart else "service_autostart is False, nobody has started"
         return Decision(
             observation,
@@ -128,7 +130,11 @@ def running(wishes: Wishes, observation: Observation) -> Decision:
         return Decision(observation, left_out=told)
     if seen.unit is None and observation[MACHINE].battery and unit.autostart and not wanted.sleep_idle_seconds:
         why.append(AWAKE)
-    return Decision(_after(unit, observation), tuple(why), switching(wishes, unit, observation))
+    steps = switching(wishes, unit, observation)
+    if seen.measuring:
+        why.append(f"the benchmark under way there, {BENCHMARK}, is of the former one: it is stopped, without figures")
+        steps = (Step("stop the benchmark", Script('systemctl --user stop "$1"', (BENCHMARK,))), *steps)
+    return Decision(_after(unit, observation), tuple(why), steps)
 
 
 def switching(wishes: Wishes, unit: Unit, observation: Observation) -> tuple[Step, ...]:
@@ -191,6 +197,7 @@ def _after(unit: Unit, observation: Observation) -> Observation:
         elsewhere=False,
         proved=unit.stamp,
         switch=None,
+        measuring=False,
         watchdog=None,
         port_taken=True,
         port_holder=Process(pid=1, name="llama-server"),

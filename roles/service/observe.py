@@ -10,7 +10,7 @@ from roles.host import AWAY
 from roles.observation import Fragment, Seen
 from roles.probe_tools import entries, node, owner, read, run, user_name
 from roles.service import scope as scopes
-from roles.service.command import UNIT, WATCHDOG
+from roles.service.command import BENCHMARK, UNIT, WATCHDOG
 from roles.service.directives import PROPERTIES
 
 
@@ -60,6 +60,7 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
         "timer": "masked" if os.path.islink(units + ".timer") else read(units + ".timer"),
     }
 
+    measuring = run(["systemctl", "--user", "is-active", ask["benchmark"]])
     key_file = node(os.path.expanduser(ask["key_file"])) if ask["key_file"] else None
     if key_file:
         lines = [line.strip() for line in (read(os.path.expanduser(ask["key_file"])) or "").splitlines()]
@@ -103,6 +104,7 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
         "switch": kept("switch.json"),
         "watchdog": kept("watchdog.json"),
         "guard": guard if any(guard.values()) else None,
+        "measuring": (measuring or {"out": ""})["out"].strip() == "active",
         "key_file": key_file,
         "running_stamp": running,
         "elsewhere": elsewhere.startswith("# Written by Paddock"),
@@ -165,7 +167,7 @@ class ServiceSeen(Seen):
     `rejected`: by stamp, why a service was taken back although it answered.
     `elsewhere`: our unit is in the other manager too, the user's or the system's. `outgrew`: when the kernel killed it
     since the last boot as it outgrew its cap, as journalctl writes it; `system_config`: a file of settings that every
-    llama.cpp on this host reads."""
+    llama.cpp on this host reads; `measuring`: a benchmark is under way, of an earlier run that was interrupted."""
 
     unit: str | None
     masked: bool = False
@@ -178,6 +180,7 @@ class ServiceSeen(Seen):
     switch: Switched | None = None
     watchdog: Watched | None = None
     guard: Guard | None = None
+    measuring: bool = False
     key_file: KeyFile | None
     first_port: int
     port_taken: bool
@@ -205,6 +208,7 @@ def ask_for_service(wishes: Any) -> dict[str, Any]:
         "unit": UNIT,
         "properties": PROPERTIES,
         "watchdog": WATCHDOG,
+        "benchmark": BENCHMARK,
         "manager": scope.manager,
         "units": scope.units,
         "state": scope.state,

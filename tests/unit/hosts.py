@@ -129,6 +129,7 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "port_owner": None,
             "system_config": False,
             "elsewhere": False,
+            "measuring": False,
         },
         "sandbox": {"modprobe": None, "uvm_at_boot": False, "trial": None},
         "benchmark": {"last": None},
@@ -330,6 +331,7 @@ def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
         "port_owner": "dev",
         "system_config": False,
         "elsewhere": False,
+        "measuring": False,
     }
 
 

@@ -22,6 +22,7 @@ ASK = {
     "unit": UNIT,
     "properties": ["UMask"],
     "watchdog": "paddock-watchdog",
+    "benchmark": "paddock-benchmark",
     "manager": "user",
     "units": USER.units,
     "state": USER.state,
@@ -107,6 +108,15 @@ def test_a_service_that_outgrew_its_cap_is_seen_after_it_came_back(
     asked = f'case "$*" in *"USER_UNIT={UNIT} UNIT_RESULT=oom-kill") echo "{line}";; esac\n'
     monkeypatch.setenv("PATH", local.tool(home / "bin", "journalctl", asked))
     assert look_at_service({**ASK, "key_file": None, "port": 1})["outgrew"] == when
+
+
+@pytest.mark.parametrize(("state", "measuring"), [("active", True), ("inactive", False), ("failed", False)])
+def test_a_benchmark_under_way_is_seen(
+    home: Path, monkeypatch: pytest.MonkeyPatch, state: str, measuring: bool
+) -> None:
+    said = f'test "$*" != "--user is-active paddock-benchmark" || echo {state}\n'
+    monkeypatch.setenv("PATH", local.tool(home / "bin", "systemctl", said))
+    assert look_at_service({**ASK, "key_file": None, "port": 1})["measuring"] is measuring
 
 
 def test_a_host_without_a_unit_or_systemctl_has_none(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

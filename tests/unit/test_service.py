@@ -56,6 +56,17 @@ def test_what_changed_in_the_unit_is_the_reason(before: dict[str, Any], after: d
     assert reasons(running(**after), seen) == f"restart llama-server: {reason}"
 
 
+def test_a_benchmark_of_the_former_service_is_stopped_and_told_never_killed_in_silence() -> None:
+    changed = hosts.with_plan(hosts.wishes(context=65536), hosts.converged(service={"measuring": True}))
+    decision = acting(running(context=65536), changed)
+    assert [step.what for step in decision.steps][:2] == ["stop the benchmark", "start llama-server"]
+    assert decision.reasons[-1].startswith("the benchmark under way there, paddock-benchmark, is of the former one")
+    resting(running(), hosts.converged(service={"measuring": True}))
+    stopped = shown(ActiveState="inactive", Result="success", InactiveEnterTimestampMonotonic="5")
+    told = left_out(running(), hosts.converged(service={**stopped, "measuring": True}))
+    assert told == f"{UNIT} is left alone: paddock-benchmark measures, and starts it again"
+
+
 @pytest.mark.parametrize(
     ("before", "after"), [({}, {"context_shift": True}), ({}, {"jinja": False}), ({"context_shift": True}, {})]
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roles.overview.status import row, show
+from roles.overview.summary import summary
 from tests.unit import hosts
 
 
@@ -16,6 +17,14 @@ def test_a_service_that_was_killed_at_its_cap_is_told_although_it_came_back() ->
     told = "outgrew its cap, and the kernel killed it (oom-kill): 2026-11-30T18:06:40+0000"
     assert told in serves(outgrew="2026-11-30T18:06:40+0000")
     assert not [line for line in serves() if "oom-kill" in line]
+
+
+def test_a_benchmark_under_way_is_told_by_the_status_and_by_the_last_line() -> None:
+    told = "a benchmark is under way there: paddock-benchmark; "
+    assert [line for line in serves(measuring=True) if line.startswith(told)]
+    assert told in summary(hosts.wishes(), hosts.converged(service={"measuring": True}))
+    assert told not in summary(hosts.wishes(), hosts.converged())
+    assert not [line for line in serves() if line.startswith(told)]
 
 
 def test_brackets_in_a_name_are_no_markup(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
