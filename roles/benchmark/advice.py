@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roles.benchmark.comparison import Comparison
+from roles.benchmark.decide import SMOKE_DEPTHS
 from roles.benchmark.record import Result
 
 BIG_CONTEXT = 32 << 10  # tokens; from here on the KV cache is what weighs most
@@ -26,7 +27,7 @@ def advice(newest: Result, found: Comparison | None) -> list[str]:
     """The most urgent first; nothing where nothing comes to mind."""
     flags = dict.fromkeys(flag.flag for flag in newest.flags)
     told = [FLAGGED[flag] for flag in flags if flag in FLAGGED]
-    return [*told, *_slower(found), *_link(newest), *_split(newest), *_settings(newest), *_deeper(newest)]
+    return [*told, *_slower(found), *_link(newest), *_split(newest), *_settings(newest), *_deeper(newest, found)]
 
 
 def _slower(found: Comparison | None) -> Iterator[str]:
@@ -78,6 +79,7 @@ def _settings(newest: Result) -> Iterator[str]:
         yield "`cache_type_k` and `cache_type_v` of `q8_0` or `q4_0` halve or quarter the KV cache"
 
 
-def _deeper(newest: Result) -> Iterator[str]:
-    if newest.kind != "full":
-        yield "measure at the article's depths too: `pyinfra -y INVENTORY roles.benchmark.full`"
+def _deeper(newest: Result, found: Comparison | None) -> Iterator[str]:
+    """Where a smoke run's own depths were measured, and no full run of the same thing is among those that count."""
+    if newest.depths == SMOKE_DEPTHS and not any(each.kind == "full" for each in (found.now if found else ())):
+        yield "measure at greater depths too: `pyinfra -y INVENTORY roles.benchmark.full`"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import datetime
 from typing import Any
 
 import vl_convert
@@ -134,21 +134,23 @@ def areas(
         layers += [
             {"data": own, "mark": {"type": "rule", "strokeDash": [1, 0] if limit else [3, 3], "strokeWidth": 1.2,
                                    "color": "var(--worse)" if limit else "var(--muted)"}, "encoding": {"y": y}},
-            {"data": own, "mark": {"type": "text", "align": "left", "dy": -8, "x": 4},
-             "encoding": {"y": y, "text": {"field": "name"}}},
+            *_readable({"data": own, "mark": {"type": "text", "align": "left", "dy": -8, "x": 4},
+                        "encoding": {"y": y, "text": {"field": "name"}}}),
         ]  # fmt: skip
     return _svg(values, layers)
 
 
-def history(points: Sequence[Point], days: Sequence[date], marks: dict[int, str], y_title: str) -> Markup:
+def history(points: Sequence[Point], moments: Sequence[datetime], marks: dict[int, str], y_title: str) -> Markup:
     """A figure from run to run, evenly apart; `marks`: what is another than before from the run of this number on."""
     values = [{"x": point.x, "y": point.y, "low": point.low, "high": point.high} for point in points]
     last = len(points)
     named = sorted({1, *range(1, last, max(round(last / 4), 1)), last})
-    # A day as such has no quotes that an expression could end at.
-    labels = [f"datum.value == {at} ? '{days[at - 1].isoformat()[5:]}'" for at in named]
+    days = {one.date() for one in moments}
+    by, shown = ("day", slice(5, 10)) if len(days) > 1 else (f"time on {days.pop().isoformat()}", slice(11, 16))
+    # A moment as such has no quotes that an expression could end at.
+    labels = [f"datum.value == {at} ? '{moments[at - 1].isoformat()[shown]}'" for at in named]
     x = {
-        "field": "x", "type": "quantitative", "title": "runs, by day",
+        "field": "x", "type": "quantitative", "title": f"runs, by {by} (UTC)",
         "scale": {"domain": [0.6, last + 0.4], "nice": False},
         "axis": {"values": named, "labelExpr": " : ".join([*labels, "''"]), "grid": False, "labelOverlap": True},
     }  # fmt: skip
@@ -162,18 +164,26 @@ def history(points: Sequence[Point], days: Sequence[date], marks: dict[int, str]
         values,
         [
             {"data": own, "mark": {"type": "rule", "strokeDash": [3, 3]}, "encoding": {"x": between}},
-            {"data": own,
-             "mark": {"type": "text", "angle": 270, "align": "right", "baseline": "bottom", "dy": -3, "dx": -2, "y": 4,
-                      "color": "var(--muted)"},
-             "encoding": {"x": between, "text": {"field": "what"}}},
             {"mark": {"type": "line", "strokeWidth": 1.5, "color": "var(--now)", "opacity": 0.5},
              "encoding": {"x": x, "y": y}},
             {"mark": {"type": "rule", "strokeWidth": 1.5, "color": "var(--now)"},
              "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}},
             {"mark": {"type": "point", "filled": True, "size": 36, "opacity": 1, "color": "var(--now)"},
              "encoding": {"x": x, "y": y}},
+            *_readable({
+                "data": own,
+                "mark": {"type": "text", "angle": 270, "align": "right", "baseline": "bottom", "dy": -3, "dx": -2,
+                         "y": 4, "color": "var(--muted)"},
+                "encoding": {"x": between, "text": {"field": "what"}},
+            }),
         ],
     )  # fmt: skip
+
+
+def _readable(text: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Words with a rim of the paper's colour, for lines may run below them."""
+    rim = {**text["mark"], "color": "var(--card)", "stroke": "var(--card)", "strokeWidth": 4}
+    return {**text, "mark": rim}, text
 
 
 def _ticks(values: Sequence[float]) -> list[float]:

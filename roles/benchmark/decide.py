@@ -27,7 +27,10 @@ from roles.service.unit import Unit, key_file, url, wanted_unit
 from roles.settings import Settings
 from roles.wishes import Wishes
 
-NOT_WHAT_IS_WANTED = "what runs is not what the inventory wants, and figures are for that; run the service role too"
+NOT_WHAT_IS_WANTED = (
+    "what runs is not what the inventory wants, and figures are for that; deploy it first:"
+    " `pyinfra -y INVENTORY deploy.py`"
+)
 ROOTS = "a service of the system's is root's to stop, and the benchmark is the user's"
 SMOKE_DEPTHS = (0, 2048)
 FULL_DEPTHS = (0, 32 << 10, 100 << 10, 118 << 10)  # the seed's

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from itertools import accumulate, pairwise
 
 from pydantic import ValidationError
@@ -153,7 +153,7 @@ def history(metric: str, results: Sequence[Result]) -> Chart | None:
         f"{title} {where} in {len(runs)} runs, from {points[0].y:.1f} to {points[-1].y:.1f} tokens per second",
         charts.history(
             points,
-            [day(result) for result, _ in runs],
+            [moment(result) for result, _ in runs],
             {number: what for number, what in enumerate(told, 1) if what},
             "tokens per second",
         ),
@@ -193,9 +193,9 @@ def _mib(values: Sequence[float | None], at: int) -> str:
     return "" if value is None else f"{value:,.0f}"
 
 
-def day(result: Result) -> date:
-    """The day of a run, UTC; a host's nonsense is the first of all days."""
+def moment(result: Result) -> datetime:
+    """When a run was, UTC; a host's nonsense is the first of all moments."""
     try:
-        return datetime.fromisoformat(result.test_time).astimezone(UTC).date()
+        return datetime.fromisoformat(result.test_time).astimezone(UTC)
     except (ValueError, OverflowError):
-        return date.min
+        return datetime.min.replace(tzinfo=UTC)

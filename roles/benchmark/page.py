@@ -69,6 +69,7 @@ class HostView:
     verdict: str
     inputs: tuple[tuple[str, str, str], ...]
     effects: tuple[tuple[str, str, str, str, str], ...]
+    columns: tuple[str, str]
     charts: tuple[Chart, ...]
     advice: tuple[str, ...]
 
@@ -118,6 +119,7 @@ def view(name: str, anchor: str, past: Past) -> HostView:
         verdict=typographic(words.verdict(found)) if found else "measured once: there is nothing to compare with yet",
         inputs=tuple((each.name, each.before, each.now) for each in found.inputs) if found else (),
         effects=tuple(_effects(found)) if found else (),
+        columns=(_median("before", found.before), _median("now", found.now)) if found else ("before", "now"),
         charts=tuple(drawn.all_of(results[-SHOWN:], found)),
         advice=tuple(advice(results[-1], found)),
     )
@@ -127,6 +129,11 @@ def _effects(found: Comparison) -> Iterator[tuple[str, str, str, str, str]]:
     for effect in found.judgement.effects:
         before, now = words.before_and_now(found, effect)
         yield comparison.title(effect.series), before, now, typographic(comparison.change(effect)), effect.kind
+
+
+def _median(when: str, group: Sequence[Result]) -> str:
+    """A column's name: charts draw the newest run, verdicts are of all that count."""
+    return f"{when}, median of {len(group)} runs" if len(group) > 1 else when
 
 
 def _depths(newest: Sequence[Result]) -> list[int]:

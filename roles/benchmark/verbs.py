@@ -54,7 +54,9 @@ def _show_all(show: Show, folder: Path, names: Sequence[str]) -> None:
 def history(console: Console, host: str, past: Past) -> None:
     """A line per run: what changed before it stands first."""
     results = past.results
-    table = Table(title=_plain(f"{host}: {len(results)} runs"), title_justify="left", show_lines=True)
+    table = Table(
+        title=_plain(f"{host}: {len(results)} run{'s' * (len(results) != 1)}"), title_justify="left", show_lines=True
+    )
     for column in ("Run", "What changed", "Config", "tokens per second", "Doubtful"):
         table.add_column(column, overflow="fold")
     for before, result in zip((None, *results), results, strict=False):

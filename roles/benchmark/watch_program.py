@@ -60,9 +60,13 @@ class Watch(threading.Thread):
             now = time.monotonic()
             if now - self.said > SAY:
                 self.said = now
-                minutes, seconds = divmod(int(max(self.until - now, 0)), 60)
-                sys.stdout.write(f"{self.what}, about {minutes}:{seconds:02d} left\n")
+                sys.stdout.write(self.line(self.until - now) + "\n")
                 sys.stdout.flush()
+
+    def line(self, left: float) -> str:
+        """What is under way, and how long for, where that is known: no estimate counts once it has passed."""
+        minutes, seconds = divmod(int(max(left, 0)), 60)
+        return f"{self.what}, about {minutes}:{seconds:02d} left" if minutes or seconds else self.what
 
     def look(self) -> None:
         memory = self.process.memory()

@@ -46,12 +46,15 @@ def changed(found: Comparison) -> str:
     """What went in differently, in few words."""
     if not found.inputs:
         return "nothing that Paddock knows of changed"
+    # The run before may have been of the same thing; what it is compared with is older, and so is the change.
+    again = len(found.now) > 1 and found.now[-2].test_time > found.before[-1].test_time
+    since = f"nothing changed since the run before; against that of {when(found.before[-1])}, " if again else ""
     named = [str(each) for each in found.inputs if each.what != "settings"]
     settings = [each.name for each in found.inputs if each.what == "settings"]
     if settings:
         more = f" and {len(settings) - MOST} more" if len(settings) > MOST else ""
         named.append(f"settings ({', '.join(settings[:MOST])}{more})")
-    return ", ".join(named)
+    return since + ", ".join(named)
 
 
 def before_and_now(found: Comparison, effect: Effect) -> tuple[str, str]:

@@ -75,7 +75,7 @@ def test_what_somebody_stopped_is_not_measured() -> None:
 @pytest.mark.parametrize("data", [{"context": 65536}, {"llama_cmake_args": ["GGML_LTO=ON"]}])
 @pytest.mark.parametrize("kind", [smoke, full])
 def test_figures_of_something_else_than_what_is_wanted_are_not_taken(kind: Any, data: dict[str, Any]) -> None:
-    assert "run the service role too" in refusal(kind(**data), hosts.converged())
+    assert "deploy it first: `pyinfra -y INVENTORY deploy.py`" in refusal(kind(**data), hosts.converged())
 
 
 @pytest.mark.parametrize("kind", [smoke, full])

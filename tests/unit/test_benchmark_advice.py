@@ -29,7 +29,7 @@ def test_nothing_is_advised_where_nothing_comes_to_mind() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"kind": "smoke"}, "roles.benchmark.full"),
+        ({"kind": "smoke", "depths": [0, 2048]}, "roles.benchmark.full"),
         ({"n_cpu_moe": 44, "n_ubatch": 512}, "ubatch = 2048"),
         ({"type_k": "f16"}, "`q8_0` or `q4_0`"),
         ({"n_cpu_moe": 44, "cards": [LAPTOP_CARD], "resources": FREE}, "1444 MiB of VRAM stayed free at the peak"),
@@ -43,6 +43,7 @@ def test_what_is_advised(changes: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
+        {"kind": "smoke", "depths": [0, 1024]},
         {"n_cpu_moe": 0, "n_ubatch": 512},
         {"type_k": "f16", "n_ctx": 4096},
         {"n_cpu_moe": 44, "cards": [LAPTOP_CARD], "resources": FULL},
@@ -54,6 +55,13 @@ def test_what_is_advised(changes: dict[str, Any], words: str) -> None:
 )
 def test_what_does_not_hold_is_not_advised(changes: dict[str, Any]) -> None:
     assert told(**changes) == ""
+
+
+def test_what_was_measured_in_full_is_not_advised_again() -> None:
+    smoke, full = ({**CALM, "kind": kind, "depths": [0, 2048]} for kind in ("smoke", "full"))
+    runs = [Result.model_validate(measured.entry(**each)) for each in ({**full, "driver": "1"}, full, smoke)]
+    assert "roles.benchmark.full" not in "\n".join(advice(runs[-1], latest(runs)))
+    assert "roles.benchmark.full" in "\n".join(advice(runs[-1], latest([runs[0], runs[2]])))
 
 
 def test_flags_come_first_and_once() -> None:

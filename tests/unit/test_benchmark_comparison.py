@@ -125,6 +125,18 @@ def test_settings_are_named_and_not_spelled_out() -> None:
     assert said == "settings (a, b, c and 2 more)"
 
 
+def test_a_verdict_tells_a_change_of_before_from_one_of_now() -> None:
+    times = [{"test_time": f"2026-11-30T1{hour}:00:00Z"} for hour in range(4)]
+    old, new = {"settings": {"context": 8192}}, {"settings": {"context": 4096}}
+    runs = [result("1", **old, **times[0]), result("2", **new, **times[1])]
+    assert words.changed(compared(*runs)) == "settings (context)"
+    again = compared(*runs, result("3", **new, **times[2]))
+    told = "nothing changed since the run before; against that of 2026-11-30 10:00, settings (context)"
+    assert words.changed(again) == told
+    in_turns = compared(*runs, result("3", **old, **times[2]), result("4", **new, **times[3]))
+    assert words.changed(in_turns) == "settings (context)"
+
+
 def test_a_verdict_that_could_not_have_seen_a_tenth_says_so() -> None:
     wild = [[20.0, 26.0, 15.0], [21.0, 14.0, 27.0]]
     runs = [

@@ -111,6 +111,25 @@ def test_reading_at_a_depth_is_told_beside_reading_to_it() -> None:
     assert table.further(result)[-1] == "reading one batch more, tokens per second: 640 at 2k"
 
 
+def test_runs_of_one_day_are_told_apart_by_their_time() -> None:
+    def of(*times: str) -> str:
+        runs = [Result.model_validate(measured.entry(test_time=f"2026-11-{time}:00Z")) for time in times]
+        chart = drawn.history("tg", runs)
+        assert chart
+        return str(chart.svg)
+
+    assert all(
+        word in of("30T12:00", "30T13:15") for word in (">12:00<", ">13:15<", "runs, by time on 2026-11-30 (UTC)")
+    )
+    assert all(word in of("29T12:00", "30T12:00") for word in (">11-29<", ">11-30<", "runs, by day (UTC)"))
+
+
+def test_a_column_of_several_runs_says_that_it_has_their_median() -> None:
+    runs = [Result.model_validate(measured.entry(run=str(at), driver=at)) for at in ("1", "2", "2")]
+    words = Elements(page.render({"desk": Past(results=tuple(runs))}, AT)).words
+    assert "Figure before now, median of 2 runs change, 95 %" in words
+
+
 def test_one_depth_makes_no_chart() -> None:
     alone = Result.model_validate(measured.entry(rows=[measured.row(2048, 900.0, 28.0)]))
     assert drawn.against_depth("pp", alone, None) is None

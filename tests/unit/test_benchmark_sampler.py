@@ -92,6 +92,12 @@ def test_every_request_is_broken_off_as_long_as_the_cap_is_near(tmp_path: Path) 
     assert watch.near == "llama-server held 951 of the 1000 MiB that its unit may take"
 
 
+def test_an_estimate_that_has_passed_is_told_no_more() -> None:
+    watch = Watch(Other(), {}, lambda: None)
+    watch.gpu.end()
+    assert [watch.line(left) for left in (75.0, 0.4, -30.0)] == ["the warm-up, about 1:15 left", *["the warm-up"] * 2]
+
+
 def test_an_answer_that_is_old_counts_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smi(tmp_path, monkeypatch)
     watch = Watch(Other(), {}, lambda: None)
