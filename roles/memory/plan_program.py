@@ -90,7 +90,7 @@ class Planner:
                 found.append(f"{other['told']} fits at {shown(self.best(self.free, other['changes']) or last)}")
         found += self.higher_limit(last)
         advice = "" if self.job["ask_on"] else f"; {self.job['advice']}"
-        return found or ["no smaller ubatch, cache type or context alone would" + advice]
+        return found or ["backend='cpu' needs no VRAM", "no smaller ubatch, cache type or context alone would" + advice]
 
     def higher_limit(self, last: dict[str, Any]) -> list[str]:
         """The vram_limit_mib with which it fits, where it is that limit alone that is in the way."""

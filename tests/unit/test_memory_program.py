@@ -153,7 +153,9 @@ def test_where_nothing_fits_it_says_what_would_the_cheapest_loss_first(fake: Fak
 
 def test_where_no_smaller_wish_helps_it_is_the_model(fake: Fake) -> None:
     fake.total = 1500
-    assert "; no smaller ubatch, cache type or context alone would; " in fake.refusal(alternatives=ALTERNATIVES)
+    assert "; backend='cpu' needs no VRAM; no smaller ubatch, cache type or context alone would; " in fake.refusal(
+        alternatives=ALTERNATIVES
+    )
 
 
 def test_several_devices_get_layers_by_their_room_and_each_must_hold_its_own(fake: Fake) -> None:
