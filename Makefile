@@ -92,4 +92,4 @@ demo: setup
 	@$(BIN)/python -m tests.lab.demo
 
 demo-down: setup
-	@$(BIN)/python -m tests.lab down
+	@$(BIN)/python -m tests.lab down demo

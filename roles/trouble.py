@@ -6,6 +6,7 @@ import atexit
 import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 
 from pyinfra import logger
@@ -92,6 +93,12 @@ def _interrupted(_signal: int, _frame: FrameType | None) -> None:
     _exit(130)
 
 
+def no_inventory() -> str:
+    """Why an inventory has no hosts, as far as the command line tells: pyinfra takes any word for one."""
+    gone = next((word for word in sys.argv[1:] if word.endswith(".py") and not Path(word).exists()), None)
+    return f"the file {gone} does not exist" if gone else "is that file an inventory?"
+
+
 def _exit(code: int) -> None:
     """At once: pyinfra would turn SystemExit in a greenlet into exit code 0 or 1, and wait for what still runs."""
     sys.stdout.flush()
@@ -106,7 +113,7 @@ def _print_last_lines() -> None:
     if not state.initialised:
         return
     if state.current_stage >= StateStage.Prepare and not state.activated_hosts and not state.failed_hosts:
-        names = ", ".join(host.name for host in state.inventory) or "none: is that file an inventory?"
+        names = ", ".join(host.name for host in state.inventory) or f"none: {no_inventory()}"
         limited = " that --limit or --exclude leaves" if state.limit_hosts is not None else ""
         print(f"paddock: there is no host{limited} to work on; the inventory's hosts are {names}", file=sys.stderr)
         _exit(2)

@@ -46,7 +46,7 @@ def checked(wishes: Wishes) -> Generator[PyinfraCommand]:
         """The verdict; with -y the rest too, as no plan has been shown that says it."""
         word = verdict(wishes, seen)
         todo = forecast(wishes, remote.has_password(), seen) if word.kind == "nothing" and state.is_executing else []
-        return f"{word}; still to do: {'; '.join(todo)}" if todo else str(word)
+        return f"{word}; found to do at the start: {'; '.join(todo)}" if todo else str(word)
 
     yield from converge(decide)
 

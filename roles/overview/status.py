@@ -27,8 +27,9 @@ from roles.overview.operations import ahead
 from roles.overview.preflight import gpu, verdict
 from roles.overview.summary import MEASURING, watched
 from roles.service import sandbox
+from roles.service.command import UNIT
 from roles.service.observe import SERVICE, ServiceSeen
-from roles.service.reasons import options
+from roles.service.reasons import options, stopped_by_hand
 from roles.wishes import Wishes
 
 COLUMNS = ("Host", "Serves", "Machine", "A deploy would")
@@ -54,15 +55,15 @@ def status() -> None:
 def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
     """The cells of a host, a fact per line."""
     nvidia, service, last = gpu(seen), seen[SERVICE], seen[BENCHMARK].last
-    told, restarts = options(service.unit or ""), service.shown("NRestarts") or "0"
+    told = options(service.unit or "")
     serves = [
         told.get("-m", "no model").rsplit("/", 1)[-1],
         *(about(wishes, seen) if told.get("-m") == seen[HOST].located(seen[MODEL].path) else []),
         f"release {told.get('release', 'none')}",
         sandbox.told(service.unit or ""),
-        f"{service.shown('ActiveState') or 'no unit'}, {restarts} restart{'s' * (restarts != '1')}",
+        state_of(service, wishes.settings.service.service_autostart),
         *([f"outgrew its cap, and the kernel killed it (oom-kill): {service.outgrew}"] if service.outgrew else []),
-        benchmark.line(last) if last and last.stamp == service.running_stamp else "not measured",
+        benchmark.line(last) if last and last.stamp == (service.running_stamp or service.proved) else "not measured",
     ]
     serves += [MEASURING] if service.measuring else []
     serves += [f"the last switch: {service.switch.why}"] if service.switch and service.switch.why else []
@@ -78,8 +79,25 @@ def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
         machine.append(f"browsers: {report.summary(wishes.settings.browser, seen)}")
     refusal = ahead(wishes, seen, True, logger.info).refusal
     wishes = header.informed(wishes, seen, None)  # what was fetched right now is kept
-    would = [f"refuse it: {refusal}"] if refusal else [str(verdict(wishes, seen)), *forecast(wishes, True, seen)]
+    would = (
+        [f"refuse it: {refusal}"]
+        if refusal
+        else [
+            str(verdict(wishes, seen)),
+            *(f"- {reason}" for reason in forecast(wishes, True, seen)),
+        ]
+    )
     return "\n".join(serves), "\n".join(machine), "\n".join(would)
+
+
+def state_of(service: ServiceSeen, autostart: bool) -> str:
+    """systemd's word for the service, how often it came back by itself, and who stopped it where that is known."""
+    if service.unit is None:
+        return "no service yet"
+    count = service.shown("NRestarts") or "0"
+    who = f"somebody stopped {UNIT}" if autostart else "service_autostart is False, nobody has started it"
+    by_hand = f"; {who}, and it stays so" if stopped_by_hand(service) else ""
+    return f"{service.shown('ActiveState')}, {count} {'restart' if count == '1' else 'restarts'}{by_hand}"
 
 
 def about(wishes: Wishes, seen: Observation) -> list[str]:

@@ -74,7 +74,7 @@ def _as_tuple(value: Any) -> Any:
 
 
 def _sentences(error: ValidationError) -> Iterable[str]:
-    """pydantic's findings, a key's alternatives joined into one sentence."""
+    """pydantic's findings, a key's alternatives joined into one sentence, as people write them in an inventory."""
     by_key: dict[str, list[str]] = {}
     values: dict[str, Any] = {}
     for item in error.errors(include_url=False, include_context=False):
@@ -86,5 +86,27 @@ def _sentences(error: ValidationError) -> Iterable[str]:
         by_key.setdefault(key, []).append(message[0].lower() + message[1:] if message[1:2].islower() else message)
         values[key] = item["input"]
     for key, messages in by_key.items():
-        shown = re.sub(r"://[^/@]*@", "://...@", repr(values.get(key)))  # what stands there may be a secret
-        yield f"{key}={shown}: {', or '.join(dict.fromkeys(messages))}" if messages else key
+        if not messages:
+            yield key
+            continue
+        value = list(held) if isinstance(held := values.get(key), tuple) else held
+        shown = re.sub(r"://[^/@]*@", "://...@", repr(value))  # what stands there may be a secret
+        yield f"{key}={shown}: {_alternatives(messages)}{_hint(key, held, messages)}"
+
+
+def _alternatives(messages: list[str]) -> str:
+    """`must be a valid integer or 'auto'`: pydantic says `input should be` of each."""
+    first, *others = dict.fromkeys(message.replace("input should be ", "must be ", 1) for message in messages)
+    return (" or " if first.startswith("must be ") else ", or ").join(
+        [first, *(other.removeprefix("must be ") for other in others)]
+    )
+
+
+def _hint(key: str, value: Any, messages: list[str]) -> str:
+    """How a value of the right type is written: quotes that are too many or too few are the common slip."""
+    field = RECORDS[OWNER[key]].model_fields[key] if key != "only" else None
+    if field is None or not field.examples or not any("a valid " in message for message in messages):
+        return ""
+    unit = " (MiB)" if key.endswith("_mib") else ""
+    quotes = ", without quotes" if isinstance(value, str) and value.isdigit() else ""
+    return f", as in {key}={field.examples[0]!r}{unit}{quotes}"

@@ -10,17 +10,38 @@ from roles.settings.values import Word
 
 # Every spelling of an option, and what to do instead. What has a key would pass by the rules that its key is under.
 _INSTEAD = {
-    "it has a key of its own": """
-        -c --ctx-size -ncmoe --n-cpu-moe -cmoe --cpu-moe -ngl --gpu-layers --n-gpu-layers -ub --ubatch-size
-        -ctk --cache-type-k -ctv --cache-type-v --context-shift --no-context-shift -fa --flash-attn --jinja --no-jinja
-        -t --threads -lm --load-mode --mmap --no-mmap --mlock -dio --direct-io -lzm --lazy-mode --moe-cache-mib
-        --temp --temperature --top-p --top-k --min-p --host --port --api-key-file --rpc
-        -fit --fit -cram --cache-ram --sleep-idle-seconds""",
     "the model role has keys for it": "-m --model -mu --model-url -hf -hfr --hf-repo -hff --hf-file",
     "Paddock needs its own value": "-np --parallel -lv --verbosity --log-verbosity",
     "a token never goes into a command line": "-hft --hf-token",
     "use api_key_file": "--api-key",
 }
+_KEYS = {
+    "context": "-c --ctx-size",
+    "n_cpu_moe": "-ncmoe --n-cpu-moe -cmoe --cpu-moe",
+    "gpu_layers": "-ngl --gpu-layers --n-gpu-layers",
+    "ubatch": "-ub --ubatch-size",
+    "cache_type_k": "-ctk --cache-type-k",
+    "cache_type_v": "-ctv --cache-type-v",
+    "context_shift": "--context-shift --no-context-shift",
+    "flash_attention": "-fa --flash-attn",
+    "jinja": "--jinja --no-jinja",
+    "threads": "-t --threads",
+    "load_mode": "-lm --load-mode --mmap --no-mmap --mlock -dio --direct-io",
+    "lazy_mode": "-lzm --lazy-mode",
+    "moe_cache_mib": "--moe-cache-mib",
+    "temperature": "--temp --temperature",
+    "top_p": "--top-p",
+    "top_k": "--top-k",
+    "min_p": "--min-p",
+    "host": "--host",
+    "port": "--port",
+    "api_key_file": "--api-key-file",
+    "rpc_servers": "--rpc",
+    "fit": "-fit --fit",
+    "cache_ram_mib": "-cram --cache-ram",
+    "sleep_idle_seconds": "--sleep-idle-seconds",
+}
+_INSTEAD |= {f"set the key {key}": options for key, options in _KEYS.items()}
 OWNED = {option: instead for instead, options in _INSTEAD.items() for option in options.split()}
 
 

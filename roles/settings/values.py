@@ -31,6 +31,8 @@ def size_in_bytes(text: str, of: int | None = None) -> int:
             raise ValueError(f"{text!r} is a share; write a size, as in 24G")
         return of * int(share[1]) // 100 >> 20 << 20
     match = re.fullmatch(r"([0-9]+)([KMGT]?)", text)
+    if of is not None and re.fullmatch(r"[0-9]+%", text):
+        raise ValueError(f"{text!r} is not a size that can be had; a share is at most 100%")
     if match is None:
         raise ValueError(f"{text!r} is not a size; write digits and K, M, G or T, as in 24G (systemd ignores 24GB)")
     return int(match[1]) * SIZE_UNITS[match[2]]

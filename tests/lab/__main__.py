@@ -46,6 +46,7 @@ def arguments() -> argparse.Namespace:
     up.add_argument("--no-upstream", action="store_true", help="leave llama.cpp's source out")
     up.add_argument("names", nargs="*", metavar="NAME", default=["demo"])
     down = commands.add_parser("down", help="remove everything that the lab made, except its caches")
+    down.add_argument("names", nargs="*", metavar="NAME", help="only these, while others are up")
     down.add_argument("--all", action="store_true", help="the labs of the tests too, whoever left them")
     commands.add_parser("list", help="show the hosts")
     commands.add_parser("reboot", help="reboot a host").add_argument("name", metavar="NAME")
@@ -65,11 +66,13 @@ def dispatch(options: argparse.Namespace) -> int:
     if options.command == "up":
         return up(lab, options)
     if options.command == "down":
-        names = host.down(lab)
+        names = host.down(lab, options.names)
         for other in (DEPLOY_LAB, TEST_LAB) if options.all else ():
             os.environ.update(other)
             names += host.down(the_lab())
-        print(f"Removed {', '.join(names)}." if names else "No host was up.")
+        print(f"Removed {', '.join(names)}." if names else "No such host was up.")
+        if left := host.hosts(lab):
+            print(f"Left alone: {', '.join(left)}; `python -m tests.lab down` removes everything.")
         return 0
     there = host.hosts(lab)
     if options.name not in there:

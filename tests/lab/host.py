@@ -12,6 +12,7 @@ from tests.lab.base import base_root
 from tests.lab.common import Lab, LabError, locked, run, the_lab
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from subprocess import CompletedProcess
 
@@ -193,8 +194,9 @@ def take_down(lab: Lab, name: str, index: int) -> None:
     root.write_hosts_files(lab)
 
 
-def down(lab: Lab | None = None) -> list[str]:
-    """Take the whole lab of this environment away, also one whose owner was killed. Returns the names of its hosts.
+def down(lab: Lab | None = None, names: Sequence[str] = ()) -> list[str]:
+    """Take the whole lab of this environment away, also one whose owner was killed; only the hosts with these `names`
+    while there are others. Returns the names of those that were taken down.
 
     The caches (base root, packages, compiler cache, llama.cpp) stay.
     """
@@ -202,12 +204,16 @@ def down(lab: Lab | None = None) -> list[str]:
     if not lab.run_dir.exists() and not lab.work.exists():
         return []
     with locked(lab.run_dir / "lock"):
-        services.stop_all(lab)
-        names = [record.name for record in state.records(lab)]
-        for record in state.records(lab):
+        records = state.records(lab)
+        gone = [record for record in records if not names or record.name in names]
+        if len(gone) == len(records):
+            services.stop_all(lab)
+        for record in gone:
             take_down(lab, record.name, record.index)
+        if len(gone) < len(records):
+            return [record.name for record in gone]
         sweep(lab)
         network.remove(lab)
         shutil.rmtree(lab.work, ignore_errors=True)
         shutil.rmtree(lab.run_dir)
-    return names
+    return [record.name for record in gone]

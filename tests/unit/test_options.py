@@ -78,13 +78,13 @@ def test_a_number_is_no_option() -> None:
 @pytest.mark.parametrize(
     ("args", "told"),
     [
-        (["--host", "0.0.0.0"], "--host is not for server_args: it has a key of its own"),
+        (["--host", "0.0.0.0"], "--host is not for server_args: set the key host"),
         (["--api-key=abc"], "--api-key is not for server_args: use api_key_file"),
         (["-hft", "hf_abc"], "a token never goes into a command line"),
         (["--model", "/x.gguf"], "the model role has keys for it"),
         (["-np", "4"], "Paddock needs its own value"),
-        (["--cache-type-k", "iq4_nl"], "it has a key of its own"),
-        (["-fa", "off"], "it has a key of its own"),
+        (["--cache-type-k", "iq4_nl"], "set the key cache_type_k"),
+        (["-fa", "off"], "set the key flash_attention"),
         (["--new-thing=5"], "'--new-thing=5' is one word, and llama-server takes an option and its value as two"),
     ],
 )

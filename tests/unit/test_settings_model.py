@@ -33,7 +33,7 @@ REPO: dict[str, Any] = {"model_repo": "owner/name", "model_file": "a.gguf"}
             {**REPO, "hub_token_for": "https://me@hub.test"},
             "hub_token_for: 'https://me@hub.test' is not the URL of a Hub",
         ),
-        ({**REPO, "model_keep": 0}, "model_keep=0: input should be greater than or equal to 1"),
+        ({**REPO, "model_keep": 0}, "model_keep=0: must be greater than or equal to 1"),
         ({**REPO, "download_rate_max": "5 MB"}, "download_rate_max='5 MB': '5 MB' is not a size"),
     ],
 )

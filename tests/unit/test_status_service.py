@@ -27,6 +27,31 @@ def test_a_benchmark_under_way_is_told_by_the_status_and_by_the_last_line() -> N
     assert not [line for line in serves() if line.startswith(told)]
 
 
+def test_a_service_that_somebody_stopped_is_told_with_what_was_measured_of_it() -> None:
+    measured = next(line for line in serves() if line.startswith("tokens per second"))
+    stopped = {
+        "ActiveState": "inactive",
+        "InactiveEnterTimestampMonotonic": "9",
+        "Result": "success",
+        "UnitFileState": "enabled",
+    }
+    told = serves(properties=stopped, running_stamp=None)
+    assert "inactive, 0 restarts; somebody stopped paddock-llama-server.service, and it stays so" in told
+    assert measured in told
+    assert "not measured" not in told
+
+
+def test_one_restart_is_one() -> None:
+    assert "active, 1 restart" in serves(properties={"ActiveState": "active", "NRestarts": "1"})
+
+
+def test_what_a_deploy_would_do_to_a_bare_host_is_told_apart() -> None:
+    first, *others = row(hosts.wishes(), hosts.bare())[2].splitlines()
+    assert first.startswith("rebuild")
+    assert len(others) > 3
+    assert all(line.startswith("- ") for line in others)
+
+
 def test_brackets_in_a_name_are_no_markup(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(show.__globals__, "_rows", {"laptop": ("some[/q4].gguf", "[bold]", "")})
     show(["laptop"])
