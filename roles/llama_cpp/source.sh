@@ -6,7 +6,7 @@ source=$cache/llama.cpp
 export GIT_TERMINAL_PROMPT=0 GIT_CEILING_DIRECTORIES="$cache"
 
 fetch_commit() {
-    echo "fetching $commit from $repository"
+    echo "fetching $(echo "$commit" | cut -c 1-9) from $repository"
     said=$(timeout 1800 git fetch -q --depth 1 "$repository" "$commit" 2>&1) ||
         fail "commit $commit cannot be fetched from $repository: $(echo "$said" | grep -i -m 1 -E 'fatal|error' || echo "$said"); if it is gone there, make update-pins"
 }

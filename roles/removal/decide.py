@@ -18,6 +18,8 @@ HERE = Path(__file__).parent
 UNITS, ROOT, REST = ((HERE / f"{name}.sh").read_text("utf-8") for name in ("units", "root", "rest"))
 STOP_SECONDS = 300
 PACKAGE_SECONDS = 1800
+# Where a package manager says what it has installed.
+LOGS = {"apt": "/var/log/apt/history.log", "pacman": "/var/log/pacman.log", "dnf": "`dnf history`"}
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,8 @@ def removed(wanted: Wanted, has_password: bool, observation: Observation) -> Dec
         steps.append(Step("take back what root made", by_root(wanted, host, seen)))
     kept = "models" if wanted.keep_models else ""
     steps.append(Step("remove the rest", Script(REST, (kept,), seconds=STOP_SECONDS)))
-    after, why = _after(wanted, observation), tuple(reasons(wanted, seen))
-    return Decision(after, why, tuple(steps), left_out=stays(wanted, seen))
+    after, why = _after(wanted, observation), (*reasons(wanted, seen), *offered(wanted, seen))
+    return Decision(after, why, tuple(steps), left_out=stays(wanted, host, seen))
 
 
 def needs_root(wanted: Wanted, observation: Observation) -> bool:
@@ -85,14 +87,24 @@ def reasons(wanted: Wanted, seen: MadeSeen) -> list[str]:
     return told or ["remove Paddock's folders"]
 
 
-def stays(wanted: Wanted, seen: MadeSeen) -> str | None:
-    """What is left on purpose."""
+def offered(wanted: Wanted, seen: MadeSeen) -> list[str]:
+    """What stays unless this run is told otherwise: said before it, as the record of it goes with the rest."""
+    if not seen.packages or wanted.remove_packages:
+        return []
+    only = "" if wanted.keep_models else ", and only this run knows which they are"
+    return [
+        f"leave {len(seen.packages)} packages that came by Paddock: --data remove_packages=true takes those too that"
+        f" nothing needs{only}"
+    ]
+
+
+def stays(wanted: Wanted, host: HostSeen, seen: MadeSeen) -> str | None:
+    """What is left on purpose, and how to find it once the record of it is gone."""
     told = [f"your own {', '.join(seen.drop_ins)}"] if seen.drop_ins else []
     if seen.packages and not wanted.remove_packages:
-        told.append(
-            f"{len(seen.packages)} packages that came by Paddock: --data remove_packages=true takes those too that"
-            " nothing needs, and only this run knows which they are"
-        )
+        log = LOGS.get(manager(host) or "", "the package manager's log")
+        where = "" if wanted.keep_models else f", whose record goes with the rest; {log} tells when they came"
+        told.append(f"{len(seen.packages)} packages that came by Paddock{where}")
     if wanted.keep_models and seen.models:
         told.append(f"models of {seen.models / 1e9:.1f} GB in ~/.local/share/paddock/models")
     return f"left on the host: {'; '.join(told)}" if told else None

@@ -59,7 +59,10 @@ def test_all_of_it_goes_units_first_and_the_record_last() -> None:
     told = "; ".join(decision.reasons)
     for part in (ALL["units"][0], POLICY, "lingering off", "1.5 GB", "12.0 GB; --data keep_models=true keeps them"):
         assert part in told
-    assert "2 packages that came by Paddock: --data remove_packages=true" in (decision.left_out or "")
+    assert "leave 2 packages that came by Paddock: --data remove_packages=true" in told
+    assert "2 packages that came by Paddock, whose record goes with the rest; /var/log/apt/history.log" in (
+        decision.left_out or ""
+    )
 
 
 @pytest.mark.parametrize("wanted", [Wanted(), KEEP, PACKAGES])
