@@ -18,6 +18,7 @@ FLAGGED = {
     "swap": "memory went to swap: lower `cache_ram_mib` or `context`, or give the service less of the RAM",
     "refaults": "the RAM is too small for the model's pages: raise `service_memory_max` or take a smaller quant",
     "other_gpu_process": "close what else uses the GPU (`browser_policy` keeps local AI models of browsers away)",
+    "other_cpu_work": "other programs kept processors busy: let them end and measure again",
     "wide_spread": "the samples are far apart: leave the machine alone and measure again",
     "cpu_quota": "a drop-in limits the service's processor time; take `CPUQuota` away unless you want it",
 }

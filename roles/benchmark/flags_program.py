@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import statistics
 from typing import Any
 
@@ -12,6 +13,7 @@ SPREAD = 0.10  # of the median: samples further apart than that are few for a ve
 DROP = 0.85  # of the clock at the start
 LATE = 0.05, 0.25  # a share of the server's own time, and seconds: more than both is a disagreement
 OFTEN = 0.05  # of all samples
+OTHERS = 0.5  # processors that others keep busy; llama.cpp's threads wait for the slowest of them
 REFAULTS = 256 << 20  # bytes
 # NVML's nvmlClocksEventReasons: what slows a card down against its will.
 SLOWED_BY = {0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "a power brake"}
@@ -43,6 +45,10 @@ def of_machine(resources: dict[str, Any], counts: dict[str, Any], quota: str | N
         found.append(flag("refaults", f"{refaults >> 20} MiB of the model were read from the disk again: RAM is short"))
     if others := counts["others"]:
         found.append(flag("other_gpu_process", "the GPU was shared with " + ", ".join(sorted(others)[:5])))
+    watched, worked = counts.get("watched", 0.0), counts.get("others_worked", 0.0)
+    if watched and worked > OTHERS * watched:
+        told = f"others kept {worked / watched:.1f} of {os.cpu_count()} processors busy meanwhile"
+        found.append(flag("other_cpu_work", told))
     slowed = dict.fromkeys(SLOWED_BY.values(), 0)
     for bit, why in SLOWED_BY.items():
         slowed[why] = max(slowed[why], counts["reasons"].get(str(bit), 0))

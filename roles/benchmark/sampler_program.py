@@ -146,6 +146,16 @@ class Process:
         return (float(found.group(1)), int(found.group(2)) / 1e6) if found else (None, None)
 
 
+def busy(pid: int, stat: str = "/proc/stat") -> tuple[float, float] | None:
+    """Processor seconds since the boot that the whole machine was busy for, and of those the process; proc(5)."""
+    whole, own = read(stat).split("\n", 1)[0].split()[1:9], read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+    if len(whole) < 8 or len(own) < 13:
+        return None
+    tick = os.sysconf("SC_CLK_TCK")
+    idle = int(whole[3]) + int(whole[4])  # the latter waits for a disk
+    return (sum(map(int, whole)) - idle) / tick, (int(own[11]) + int(own[12])) / tick
+
+
 def cpu_mhz() -> float | None:
     """Of four processors at most: to ask one costs the kernel milliseconds."""
     paths = sorted(glob.glob("/sys/devices/system/cpu/cpufreq/policy*/scaling_cur_freq"))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from roles.benchmark.sampler_program import PACE, Gpu, Process, Series, cpu_mhz, pairs, read
+from roles.benchmark.sampler_program import PACE, Gpu, Process, Series, busy, cpu_mhz, pairs, read
 
 FRESH = 3.0  # seconds after which nvidia-smi's last word counts no more
 NEAR = 0.95  # of the cap: beyond it the run is stopped, before the kernel stops the service
@@ -37,6 +37,7 @@ class Watch(threading.Thread):
         self.series = Series(before.get("series", {}))
         self.gpu = Gpu()
         self.first: dict[str, float | None] = {}
+        self.worked: tuple[float, float, float] | None = None
         self.near: str | None = None
         self.took: float | None = None
         self.what, self.until, self.said = "the warm-up", time.monotonic(), time.monotonic()
@@ -78,6 +79,7 @@ class Watch(threading.Thread):
             self.peak(kept, memory[name])
         self.peak("peak_vram_mib", values["vram_mib"])
         self.peak("peak_vram_others_mib", values["vram_others_mib"])
+        self.of_others(time.monotonic(), busy(self.process.pid))
         values["io_pressure"], stalled = self.process.stalled()
         system = pairs(read("/proc/vmstat"))
         swapped = float(PAGE * (system.get("pswpin", 0) + system.get("pswpout", 0)))
@@ -92,6 +94,15 @@ class Watch(threading.Thread):
             told = f"llama-server held {int(held) // MIB} of the {limit // MIB} MiB that its unit may take"
             self.near = self.near or told
             self.stop()  # each time: what is under way may be another request of the same pass by now
+
+    def of_others(self, now: float, worked: tuple[float, float] | None) -> None:
+        """How long was watched, and the processor seconds that others took of it, on all processors together."""
+        if worked and self.worked:
+            then, machine, server = self.worked
+            others = worked[0] - machine - (worked[1] - server)
+            self.counts["watched"] = self.counts.get("watched", 0.0) + now - then
+            self.counts["others_worked"] = self.counts.get("others_worked", 0.0) + others
+        self.worked = (now, *worked) if worked else None
 
     def of_gpu(self) -> dict[str, float | None]:
         """The server's VRAM, and what others hold of all cards; clocks and so on of the card that the server is on."""

@@ -146,4 +146,5 @@ def test_a_server_in_swap_is_flagged(host: LabHost, deploy_lab: Lab, place: Path
     with swap(tmp_path):
         assert page_out(outer_pid(host, int(show(host, "MainPID")))) > 1 << 20
         right(deploy(deploy_lab, inventory, "-y", to=FULL))
-    assert [flag.flag for flag in results(host)[-1].flags] == ["swap"]
+    flags = [flag.flag for flag in results(host)[-1].flags]
+    assert [flag for flag in flags if flag != "other_cpu_work"] == ["swap"], "what else this machine does is its own"

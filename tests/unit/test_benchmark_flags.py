@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,12 @@ def test_a_quiet_machine_has_no_flags() -> None:
 )
 def test_each_trouble_has_its_flag(told: dict[str, Any], sentence: str) -> None:
     assert of_machine(**told) == [sentence]
+
+
+def test_processors_that_others_kept_busy_are_told() -> None:
+    told = f"other_cpu_work: others kept 1.5 of {os.cpu_count()} processors busy meanwhile"
+    assert of_machine(watched=100.0, others_worked=150.0) == [told]
+    assert of_machine(watched=100.0, others_worked=40.0) == []
 
 
 def clocks(values: Sequence[float | None], what: str = "pp", name: str = "gpu_clock_mhz") -> list[Any]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from roles.benchmark import sampler_program as sampler
 from roles.benchmark import watch_program
-from roles.benchmark.sampler_program import POINTS, Gpu, Process, Series
+from roles.benchmark.sampler_program import POINTS, Gpu, Process, Series, busy
 from roles.benchmark.watch_program import Watch
 from tests.unit import fake_systemd, local, measuring
 
@@ -96,6 +96,21 @@ def test_an_estimate_that_has_passed_is_told_no_more() -> None:
     watch = Watch(Other(), {}, lambda: None)
     watch.gpu.end()
     assert [watch.line(left) for left in (75.0, 0.4, -30.0)] == ["the warm-up, about 1:15 left", *["the warm-up"] * 2]
+
+
+def test_what_others_work_is_what_the_server_did_not(tmp_path: Path) -> None:
+    (tmp_path / "stat").write_text("cpu  300 100 200 5000 900 10 20 70 50 0\ncpu0 1 2 3\n")
+    tick = os.sysconf("SC_CLK_TCK")
+    found = busy(os.getpid(), str(tmp_path / "stat"))
+    assert found
+    assert found[0] == 700 / tick
+    assert 0 < found[1] < sum(os.times()[:2]) + 1
+    assert busy(0) is None
+    watch = Watch(Other(), {}, lambda: None)
+    watch.gpu.end()
+    for now, worked in ((0.0, (100.0, 10.0)), (10.0, (120.0, 25.0)), (20.0, None), (30.0, (200.0, 30.0))):
+        watch.of_others(now, worked)
+    assert (watch.counts["watched"], watch.counts["others_worked"]) == (10.0, 5.0), "a gap is not counted"
 
 
 def test_an_answer_that_is_old_counts_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
