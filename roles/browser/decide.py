@@ -130,7 +130,7 @@ def why(seen: Folder, wanted: str) -> str:
     """Why our file must be written."""
     file = seen.file(FILE)
     if file is None:
-        return "to be written: absent or not readable"
+        return "absent or not readable, so it will be written"
     return "other content" if file.text != wanted else "not owned by root with mode 0644"
 
 

@@ -83,6 +83,9 @@ def options(text: str) -> dict[str, str]:
     for name, value in pairs(text):
         if name == "UnsetEnvironment":
             found[name] = f"{len(value.split()) + int(found.get(name, '0').split()[0])} names"
+        elif name == "ExecStartPre" and " wait-device " in value:  # without the paths, which are told as the release
+            seconds, _, *devices = value.partition(" wait-device ")[2].split()
+            found["wait-device"] = f"{' '.join(devices)} ({seconds} s)"
         elif name not in ("ExecStart", "Description", "Environment"):
             found[name] = value
     release = re.search(r"/releases/([^/]+)/bin/", start)

@@ -90,7 +90,7 @@ def test_the_others_are_left_alone(wanted: object, installs: Any) -> None:
 @pytest.mark.parametrize(
     ("file", "reason"),
     [
-        (None, f"{CHROME}/{FILE}: to be written: absent or not readable"),
+        (None, f"{CHROME}/{FILE}: absent or not readable, so it will be written"),
         (policy_file('{"GenAILocalFoundationalModelSettings": 0}\n'), f"{CHROME}/{FILE}: other content"),
         (policy_file(POLICY.strip()), f"{CHROME}/{FILE}: other content"),
         (policy_file(None), f"{CHROME}/{FILE}: other content"),

@@ -15,6 +15,7 @@ from roles.observation import Observation
 from roles.service import boot, decide, sandbox, unit
 from roles.service.command import UNIT
 from roles.service.observe import SERVICE
+from roles.service.reasons import changes
 from roles.wishes import Wishes
 from tests.unit import hosts, seed
 from tests.unit.deciding import Decide, acting, left_out, reasons, refusal, resting
@@ -296,6 +297,17 @@ def test_a_big_model_gets_the_time_that_a_slow_disk_needs(size: int, seconds: in
     assert (record["load_bytes"], record["seconds"]) == (size, seconds)
     script = acting(running(context=65536), seen).steps[0].script
     assert script.seconds > 2 * (6 * seconds + 600), "the slowest disk, and its completions, for the last good too"
+
+
+def test_another_device_to_wait_for_is_told_without_the_paths_of_the_command() -> None:
+    before, after = (
+        hosts.converged(hosts.wishes(backend="rpc", rpc_servers=[f"127.0.0.1:{port}"], n_cpu_moe=2))[SERVICE].unit or ""
+        for port in (50052, 50053)
+    )
+    told = changes(before, after)
+    assert "wait-device 127.0.0.1:50052 (60 s) -> 127.0.0.1:50053 (60 s)" in told
+    assert "ExecStartPre" not in told
+    assert "paddock-switch" not in told
 
 
 def test_the_record_holds_all_that_a_service_is_made_of() -> None:
