@@ -139,7 +139,7 @@ class Oracle:
         if str(changes) in self.buffers or not self.tells_buffers():
             return
         told = self.ask(typical, changes, OUTPUT_ELSEWHERE)["devices"]
-        self.buffers[str(changes)] = max(map(reserved, told.values()))
+        self.buffers[str(changes)] = max(map(reserved, told.values()), default=0)
         for answer in self.asked:
             self.trim(answer)
 

@@ -186,6 +186,14 @@ def test_a_device_that_gets_nothing_is_in_order_only_where_the_inventory_says_so
         assert fake.refusal().endswith("do not agree on CUDA1")
 
 
+def test_who_takes_every_device_away_gets_a_plan_without_one_and_the_gate_judges(fake: Fake) -> None:
+    fake.options = (*KNOWS, "--device", "-ot")
+    fake.trouble = "print('Host 1 1 1 '); sys.exit()"
+    own = {"own_tensor_split": True, "extra": ["--device", "none"], "n_cpu_moe": 2, "gpu_layers": 99, "explicit": True}
+    plan = fake.plan(**own)
+    assert (plan["devices"], plan["problem"]) == ([], "")
+
+
 def test_a_dense_model_keeps_feed_forward_weights_on_the_cpu_where_the_release_can(fake: Fake) -> None:
     fake.total = 2300
     fake.options = (*KNOWS, "-ncffn, --n-cpu-ffn")
