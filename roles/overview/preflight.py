@@ -22,9 +22,9 @@ from roles.overview.record import RECORD, facts_of
 from roles.overview.verdict import Verdict, judge
 from roles.packages import decide as packages
 from roles.service import reasons
+from roles.service.command import arguments
 from roles.service.observe import SERVICE
 from roles.service.options import LacksOption
-from roles.service.unit import wanted_unit
 from roles.wishes import Wishes
 
 DISK_MARGIN = 1 << 30  # bytes left free beside release and model
@@ -224,9 +224,12 @@ def _service(wishes: Wishes, seen: Observation) -> str | None:
 
 
 def _options(wishes: Wishes, seen: Observation) -> str | None:
-    """Whether the release has all options that are asked for, where it is on the host already."""
+    """Whether the release has all options that are asked for, where it is on the host already. The split is the plan's,
+    which is still to come where another option is asked for."""
+    build = wishes.settings.llama_cpp
     try:
-        wanted_unit(wishes, seen)
+        knows = seen[LLAMA_CPP].options.get(wanted_release(wishes, seen).key, ())
+        arguments(wishes.settings.service, seen[MODEL].path, build.rpc_servers, False, knows=knows)
     except LacksOption as error:
         return str(error)
     except cuda.CannotBuild:
