@@ -12,7 +12,7 @@ import yaml
 
 from tests.plan import runs
 from tests.plan.runs import Run, host
-from tests.unit import hosts
+from tests.unit import browsers, hosts
 
 # Scripts are on standard input, where @fake does not look: what tells them apart is their time limit.
 CLAIM, LINGER = "-k 10 120 sh -s", "-k 10 180 python3"
@@ -72,7 +72,7 @@ def dry_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def dry(dry_folder: Path, tagged: dict[str, Any]) -> Run:
     """A look at every kind of host."""
-    no_root = hosts.converged_answers(host={"root": "none", "lingers": False}, browser=hosts.browsers())
+    no_root = hosts.converged_answers(host={"root": "none", "lingers": False}, browser=browsers.both())
     absent = {"file": None, "is_gguf": False}
     locked = {**HUB, **NOWHERE, "llama_ref": "b12464"}
     machines = {

@@ -10,13 +10,8 @@ from typing import Any
 
 from roles import observation, settings
 from roles.benchmark.decide import depths
-from roles.browser.decide import text as policy_text
-from roles.browser.table import CHROME, CHROMIUM, FOLDERS
-from roles.browser.table import FILE as POLICY_FILE
-from roles.host import AWAY, COMMANDS, HOST
+from roles.host import AWAY, COMMANDS
 from roles.llama_cpp.release import wanted_release
-from roles.machine import CACHE, MODELS
-from roles.machine import DATA as DATA_FOLDER
 from roles.memory import wanted as memory
 from roles.memory.observe import MEMORY
 from roles.memory.plan import Plan
@@ -24,11 +19,8 @@ from roles.observation import Observation
 from roles.overview import FRAGMENTS
 from roles.overview.record import facts_of
 from roles.service import sandbox, scope
-from roles.service.decide import guard
-from roles.service.directives import held
-from roles.service.unit import wanted_unit
 from roles.wishes import ModelPin, PinnedFile, Wishes
-from tests.unit import measured
+from tests.unit import browsers, machines, measured, services
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 MODEL_PATH = "/models/Flint-abliterated-Mix-12G.gguf"
@@ -36,12 +28,8 @@ DATA: dict[str, Any] = {"llama_ref": COMMIT, "web_ui": "off", "model_path": MODE
 HUB_DATA: dict[str, Any] = {"llama_ref": COMMIT, "web_ui": "off", "model_repo": "owner/name", "model_file": "some.gguf"}
 FILE = PinnedFile("some.gguf", 12_000_000_000, "d" * 64, "https://hub.test/some.gguf")
 PIN = ModelPin("owner/name", "c" * 40, "owner--name/cccccccccccc", (FILE,))
-ROOM = 500 << 30  # bytes free on a disk that is no worry
-KERNEL = "6.12.48-amd64"
 
 ABSENT: dict[str, Any] = {"file": None, "is_gguf": False}  # a model that is not on the host
-
-KEY: dict[str, Any] = {"kind": "file", "mode": 0o600, "uid": 1000, "size": 20, "mtime_ns": 5, "keys": 1}
 
 Answers = dict[str, dict[str, Any]]
 
@@ -76,8 +64,8 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "certificates": False,
             "commands": dict.fromkeys(COMMANDS),
         },
-        "machine": machine(),
-        "gpu": nvidia(),
+        "machine": machines.machine(),
+        "gpu": machines.nvidia(),
         "llama_cpp": {
             "releases": {},
             "options": {},
@@ -108,126 +96,14 @@ def bare_answers(**changes: dict[str, Any]) -> Answers:
             "named": [],
         },
         "memory": {"plans": {}},
-        "browser": browsers(),
+        "browser": browsers.both(),
         "browser_models": {"profiles": [], "services": []},
-        "service": {
-            "unit": None,
-            "guard": None,
-            "switch": None,
-            "watchdog": None,
-            "masked": False,
-            "properties": {"ActiveState": "inactive", "MainPID": "0", "NeedDaemonReload": "no"},
-            "running_stamp": None,
-            "outgrew": None,
-            "last_good": None,
-            "rejected": {},
-            "proved": None,
-            "key_file": None,
-            "first_port": 1024,
-            "port_taken": False,
-            "port_holder": None,
-            "port_owner": None,
-            "system_config": False,
-            "elsewhere": False,
-            "measuring": False,
-        },
+        "service": services.absent(),
         "sandbox": {"modprobe": None, "uvm_at_boot": False, "trial": None},
         "benchmark": {"last": None},
         "record": {"facts": None},
     }
     return changed(answers, changes)
-
-
-def machine(cache: dict[str, Any] | None = None, models: dict[str, Any] | None = None, **place: Any) -> dict[str, Any]:
-    """A plain PC; `place` changes the disk that Paddock writes to, `cache` and `models` those parts of it."""
-    disk = {
-        "free": ROOM,
-        "inodes_free": 1 << 24,
-        "type": "ext4",
-        "noexec": False,
-        "read_only": False,
-        "writable": True,
-        "device": 1,
-        **place,
-    }
-    return {
-        "kernel": KERNEL,
-        "kernel_newest": KERNEL,
-        "cpu": "AMD Ryzen 5 7535HS",
-        "cores": 6,
-        "swap": 0,
-        "zram": 0,
-        "systemd_version": 257,
-        "oomd": False,
-        "secure_boot": None,
-        "selinux": None,
-        "user_namespaces": True,
-        "battery": False,
-        "places": {DATA_FOLDER: disk, CACHE: {**disk, **(cache or {})}, MODELS: {**disk, **(models or {})}},
-    }
-
-
-def nvidia(*cards: tuple[str, str], driver: str = "580.119.02", used: int = 750) -> dict[str, Any]:
-    """What a healthy driver tells of cards by name and compute capability; without any there is no driver."""
-    rows = [
-        f"{at}, GPU-{at:08}, {capability}, {driver}, 6144, {used}, 4, 4, 8, 8, [N/A], Enabled, {name}"
-        for at, (name, capability) in enumerate(cards)
-    ]
-    version = driver if cards else None
-    return {
-        "cards": [{"address": f"0000:0{at}:00.0", "power": "active"} for at in range(len(cards))],
-        "loaded": version,
-        "libraries": {"libcuda.so.1": version, "libnvidia-ml.so.1": version},
-        "kernel": KERNEL,
-        "kernel_newest": KERNEL,
-        "modules": {KERNEL: version} if cards else {},
-        "nodes": ["nvidia0", "nvidiactl", "nvidia-uvm"] if cards else [],
-        "table": {"rc": 0, "out": "".join(row + "\n" for row in rows), "err": ""} if cards else None,
-        "xml": None,
-    }
-
-
-POLICY = policy_text(settings.of(DATA).browser)
-BOTH = ({"id": "Google Chrome (native)", "packaging": "deb"}, {"id": "Chromium (native)", "packaging": "deb"})
-
-
-def browsers(installed: bool = True, managed: bool = False) -> dict[str, Any]:
-    """Chrome and Chromium, as their packages leave them or with Paddock's policy."""
-    return browser_answer(BOTH if installed else (), (CHROME, CHROMIUM) if managed else ())
-
-
-def browser_answer(
-    installs: Any = BOTH, managed: Any = (), mode: int = 0o755, files: dict[str, list[dict[str, Any]]] | None = None
-) -> dict[str, Any]:
-    """What the probe says of these browsers. `managed`: folders with our file; `files`: further ones, by folder."""
-    seen: dict[str, Any] = {}
-    for folder in FOLDERS:
-        there = [policy_file()] if folder in managed else []
-        there += (files or {}).get(folder, [])
-        names = [folder, folder.rpartition("/")[0], folder.rpartition("/")[0].rpartition("/")[0]]
-        seen[folder] = {
-            "modes": dict.fromkeys(names, mode if there else None),
-            "files": sorted(there, key=lambda file: file["name"].encode()),
-            "more": False,
-        }
-    return {"installs": list(installs), "folders": seen}
-
-
-def policy_file(text: str | None = POLICY, name: str = POLICY_FILE, **fields: Any) -> dict[str, Any]:
-    """A file in such a folder; without a name it is ours."""
-    return {"name": name, "text": text, "whole": True, "mode": 0o644, "uid": 0, **fields}
-
-
-def profile(**fields: Any) -> dict[str, Any]:
-    """Chrome's directory in dev's home, with a model of 2.7 GB in it."""
-    return {
-        "path": "/home/dev/.config/google-chrome",
-        "id": "Google Chrome (native)",
-        "version": "139.0.7258.154",
-        "running": False,
-        "models": {"OptGuideOnDeviceModel": 2_700_000_000},
-        **fields,
-    }
 
 
 def changed(answers: Answers, changes: dict[str, dict[str, Any]]) -> Answers:
@@ -251,7 +127,7 @@ def converged_answers(wanted: Wishes | None = None, **changes: dict[str, Any]) -
             "data": AWAY if scope.of(wanted.settings.service) is scope.SYSTEM else "",
         },
         llama_cpp={"compilers": {"/usr/bin/g++": "14.2.0"}},
-        browser=browsers(managed=True),
+        browser=browsers.both(managed=True),
     )
     if wanted.model:
         file = {"kind": "file", "mode": 0o644, "uid": 1000, "size": PIN.size, "mtime_ns": 7}
@@ -264,8 +140,8 @@ def converged_answers(wanted: Wishes | None = None, **changes: dict[str, Any]) -
     trial = {"digest": sandbox.digest(groups, release.key, parsed(answers)), "groups": list(groups)}
     answers["sandbox"] = {**answers["sandbox"], "trial": trial}
     if wanted.settings.service.api_key_file:
-        answers["service"]["key_file"] = KEY
-    answers["service"] = {**running_service(wanted, answers), "key_file": answers["service"]["key_file"]}
+        answers["service"]["key_file"] = services.KEY
+    answers["service"] = {**services.running(wanted, parsed(answers)), "key_file": answers["service"]["key_file"]}
     answers["benchmark"] = {"last": figures(wanted, answers["service"]["running_stamp"])}
     answers["record"] = {"facts": facts_of(wanted, parsed(answers)).model_dump()}
     return changed(answers, changes)
@@ -303,45 +179,13 @@ def plans_on(wanted: Wishes, seen: Observation, **fields: Any) -> dict[str, Any]
     return {digest: {**told, **fields}} if memory.planned_by_us(wanted, kind) else {}
 
 
-def running_service(wanted: Wishes, answers: Answers) -> dict[str, Any]:
-    """systemd's answers about the wanted unit, up since long ago."""
-    unit = wanted_unit(wanted, parsed(answers))
-    return {
-        "unit": unit.text,
-        "guard": guard(parsed(answers)[HOST], scope.of(wanted.settings.service)).model_dump(),
-        "masked": False,
-        "properties": {
-            "ActiveState": "active",
-            "UnitFileState": "enabled" if unit.autostart else "disabled",
-            "MainPID": "4711",
-            "NeedDaemonReload": "no",
-            **held(unit.text),
-        },
-        "running_stamp": unit.stamp,
-        "outgrew": None,
-        "last_good": None,
-        "rejected": {},
-        "proved": unit.stamp,
-        "switch": None,
-        "watchdog": None,
-        "key_file": None,
-        "first_port": 1024,
-        "port_taken": True,
-        "port_holder": {"pid": 4711, "name": "llama-server"},
-        "port_owner": "dev",
-        "system_config": False,
-        "elsewhere": False,
-        "measuring": False,
-    }
-
-
 def figures(wanted: Wishes, stamp: str) -> dict[str, Any]:
     """A result of the smoke run."""
     asked = depths(wanted.settings, "smoke")
     return measured.entry(
         kind="smoke",
         stamp=stamp,
-        kernel=KERNEL,
+        kernel=machines.KERNEL,
         depths=list(asked),
         tokens=wanted.settings.benchmark.benchmark_tokens,
         rows=[measured.row(depth, 600.0, 22.4) for depth in asked],

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from roles.wishes import Wishes
-from tests.unit import hosts
+from tests.unit import hosts, machines
 from tests.unit.hosts import COMMIT, MODEL_PATH, Answers
 
 COMMAND = (Path(__file__).parent / "seed_command.txt").read_text("utf-8").replace("\\\n", " ")
@@ -48,7 +48,7 @@ def laptop_answers(**changes: dict[str, Any]) -> Answers:
     """The laptop before its first run, with a driver that answers, a compiler and Arch's CUDA."""
     arch = {"os_id": "cachyos", "os_like": "arch", "os_name": "CachyOS", "cpus": 12}
     cuda = {"toolkits": {"/opt/cuda/bin/nvcc": {"version": "13.2"}}, "compilers": {"/usr/bin/g++": "15.2.1"}}
-    return hosts.changed(hosts.bare_answers(host=arch, llama_cpp=cuda, gpu=hosts.nvidia(RTX_3050)), changes)
+    return hosts.changed(hosts.bare_answers(host=arch, llama_cpp=cuda, gpu=machines.nvidia(RTX_3050)), changes)
 
 
 def pairs(words: list[str]) -> set[tuple[str, str]]:

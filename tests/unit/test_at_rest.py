@@ -12,12 +12,12 @@ from roles.llama_cpp.release import UNKNOWN
 from roles.observation import Observation
 from roles.service.observe import SERVICE
 from roles.wishes import Wishes
-from tests.unit import hosts, seed
+from tests.unit import browsers, hosts, seed
 from tests.unit.deciding import at_rest, in_order, resting
 
 DRIFTED: dict[str, Any] = {
     "host": {"commands": {}, "lingers": False},
-    "browser": hosts.browsers(),
+    "browser": browsers.both(),
     "llama_cpp": {"compilers": {"/usr/bin/g++": "15.1.0"}},
     "machine": {"kernel": "6.13.0"},
 }
@@ -37,17 +37,19 @@ HOSTS: dict[str, tuple[Wishes, Observation]] = {
     "layers over RPC": (hosts.wishes(**RPC), hosts.bare()),
     "no browser, and none wanted": (
         hosts.wishes(),
-        hosts.bare(browser=hosts.browsers(installed=False)),
+        hosts.bare(browser=browsers.both(installed=False)),
     ),
     "browsers named, none installed": (
         hosts.wishes(browser_policy=["chrome"]),
-        hosts.bare(browser=hosts.browsers(installed=False)),
+        hosts.bare(browser=browsers.both(installed=False)),
     ),
     "models to delete, and a file that says otherwise": (
         hosts.wishes(browser_delete_models=True, browser_policies={"HelpMeWriteSettings": 2}),
         hosts.bare(
-            browser=hosts.browser_answer(files={CHROMIUM: [hosts.policy_file('{"HelpMeWriteSettings": 0}', "a")]}),
-            browser_models={"profiles": [hosts.profile()], "services": []},
+            browser=browsers.browser_answer(
+                files={CHROMIUM: [browsers.policy_file('{"HelpMeWriteSettings": 0}', "a")]}
+            ),
+            browser_models={"profiles": [browsers.profile()], "services": []},
         ),
     ),
     "the seed's laptop": (seed.wishes(), hosts.parsed(seed.laptop_answers())),

@@ -16,7 +16,7 @@ from roles.benchmark.told import configuration
 from roles.operation import Decision
 from roles.service.observe import SERVICE
 from roles.service.reasons import options
-from tests.unit import hosts, measured, seed
+from tests.unit import hosts, machines, measured, seed
 from tests.unit.deciding import Decide, acting, reasons, refusal, resting
 
 
@@ -42,7 +42,7 @@ def last(**fields: Any) -> dict[str, Any]:
         (smoke(benchmark_depths=[2048, 0]), {}, "other depths"),
         (smoke(benchmark_tokens=64), {}, "another number of tokens"),
         (smoke(), {"benchmark": last(driver="580.119.02")}, "driver 580.119.02 -> none"),
-        (smoke(), {"machine": {"kernel": "6.13.0"}}, f"kernel {hosts.KERNEL} -> 6.13.0"),
+        (smoke(), {"machine": {"kernel": "6.13.0"}}, f"kernel {machines.KERNEL} -> 6.13.0"),
     ],
 )
 def test_why_it_is_measured(decide: Decide, changes: dict[str, Any], why: str) -> None:
@@ -124,7 +124,7 @@ def test_the_runner_is_told_what_is_served_and_what_is_wanted() -> None:
         "bench_seconds": 0,
     }
     assert (about["stamp"], about["config"]) == (seen[SERVICE].running_stamp, "Flint-abliterated-Mix-12G, CPU, KV f16")
-    assert (about["driver"], about["kernel"], about["cpu_info"]) == (None, hosts.KERNEL, "AMD Ryzen 5 7535HS")
+    assert (about["driver"], about["kernel"], about["cpu_info"]) == (None, machines.KERNEL, "AMD Ryzen 5 7535HS")
     assert (about["n_ubatch"], about["type_k"], about["n_cpu_moe"]) == (512, "f16", None)
 
 

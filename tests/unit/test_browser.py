@@ -13,8 +13,8 @@ from roles.browser.observe import BROWSER
 from roles.browser.table import BRAVE, CHROME, CHROMIUM, FILE, FOLDERS, KEY, SNAP, TESTING
 from roles.remote import Script
 from tests.unit import hosts
+from tests.unit.browsers import BOTH, POLICY, browser_answer, policy_file, profile
 from tests.unit.deciding import Decide, acting, left_out, reasons, resting
-from tests.unit.hosts import BOTH, POLICY, browser_answer, policy_file
 
 DEB_CHROME, DEB_CHROMIUM = BOTH
 SNAP_CHROMIUM = {"id": "Chromium (snap)", "packaging": "snap", "version": "139.0", "reaches": True}
@@ -216,7 +216,7 @@ def test_braves_own_version_is_not_taken_for_chromiums() -> None:
     brave = {"id": "Brave (native)", "packaging": "deb", "version": "1.71.118"}
     seen = hosts.converged(browser=browser_answer([brave], managed=[BRAVE]))
     resting(policy_set(), seen)
-    old = hosts.profile(id="Brave (native)", version="123.1.64.109", models={})
+    old = profile(id="Brave (native)", version="123.1.64.109", models={})
     told = hosts.converged(
         browser=browser_answer([brave], managed=[BRAVE]), browser_models={"profiles": [old], "services": []}
     )

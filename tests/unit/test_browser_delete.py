@@ -17,7 +17,7 @@ from roles.browser import freed, others
 from roles.browser.observe_models import MODELS
 from roles.remote import Script
 from tests.unit import local
-from tests.unit.hosts import profile
+from tests.unit.browsers import profile
 
 
 def planted(folder: Path) -> Path:

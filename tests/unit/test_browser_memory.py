@@ -16,8 +16,8 @@ from roles.browser.observe_models import MODELS
 from roles.browser.table import MODEL_SERVICE
 from roles.remote import Script
 from tests.unit import local
+from tests.unit.browsers import BOTH, profile
 from tests.unit.deciding import acting, resting
-from tests.unit.hosts import BOTH, profile
 from tests.unit.test_browser_models import FLATPAK, PROGRAM, SERVICE, host, models_freed, policy_set
 
 MODEL = "/home/dev/.config/google-chrome/OptGuideOnDeviceModel"

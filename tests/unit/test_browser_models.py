@@ -12,8 +12,8 @@ from roles.browser.observe_models import MODELS
 from roles.browser.table import BRAVE, CHROME, KEY, SNAP
 from roles.observation import Observation
 from tests.unit import hosts
+from tests.unit.browsers import BOTH, browser_answer, policy_file, profile
 from tests.unit.deciding import Decide, acting, left_out, resting
-from tests.unit.hosts import BOTH, browser_answer, policy_file, profile
 from tests.unit.test_gpu import TRANSCRIPTS
 
 PROGRAM = "/opt/google/chrome/chrome"

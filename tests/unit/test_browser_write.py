@@ -7,7 +7,7 @@ from pathlib import Path
 from roles.browser import decide
 from roles.remote import Script
 from tests.unit import local
-from tests.unit.hosts import POLICY
+from tests.unit.browsers import POLICY
 
 
 def write(path: Path, umask: int = 0o077, record: Path = Path("/dev/null")) -> None:

@@ -11,7 +11,7 @@ from roles.gpu.observe import GPU
 from roles.llama_cpp import cmake
 from roles.llama_cpp.cuda import CannotBuild
 from roles.observation import Observation
-from tests.unit import hosts, seed
+from tests.unit import hosts, machines, seed
 from tests.unit.seed import RTX_3050
 
 RPC = ["127.0.0.1:50052"]
@@ -20,7 +20,7 @@ MISMATCH = {
     "rc": 18,
     "out": "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.1\n",
 }
-HEALTHY = hosts.nvidia(RTX_3050)
+HEALTHY = machines.nvidia(RTX_3050)
 
 
 def backend(wanted: str, gpu: dict[str, Any]) -> str:
@@ -41,11 +41,11 @@ def laptop(**changes: dict[str, Any]) -> Observation:
     ("wanted", "gpu", "expected"),
     [
         ("auto", HEALTHY, "cuda"),
-        ("auto", hosts.nvidia(RTX_3050, ("RTX 5090", "12.0")), "cuda"),
-        ("auto", hosts.nvidia(), "cpu"),
+        ("auto", machines.nvidia(RTX_3050, ("RTX 5090", "12.0")), "cuda"),
+        ("auto", machines.nvidia(), "cpu"),
         ("cpu", HEALTHY, "cpu"),
         ("cpu", {**HEALTHY, "table": MISMATCH}, "cpu"),
-        ("cuda", hosts.nvidia(), "cuda"),
+        ("cuda", machines.nvidia(), "cuda"),
         ("rpc", HEALTHY, "rpc"),
     ],
 )

@@ -16,13 +16,13 @@ from roles.observation import Observation
 from roles.overview import explore, fleet
 from roles.overview.explore import BASIS, Explored
 from roles.wishes import Anatomy, Wishes
-from tests.unit import hosts
+from tests.unit import hosts, machines
 
 ANATOMY = Anatomy(
     "qwen3moe", 48, 128, expert_bytes=(150 << 20,) * 48, trained_context=262144, dense_bytes=1000 << 20,
     cache_row=(24_576, 24_576),
 )  # fmt: skip
-GPU = {"gpu": hosts.nvidia(("NVIDIA GeForce RTX 3050 6GB Laptop GPU", "8.6"))}
+GPU = {"gpu": machines.nvidia(("NVIDIA GeForce RTX 3050 6GB Laptop GPU", "8.6"))}
 
 
 def wished(**data: Any) -> Wishes:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.gpu import ballast, gate, planned, results, server, tight, wanted
-from tests.unit import hosts
+from tests.unit import hosts, machines
 
 HERE = Path(__file__).parents[1] / "gpu"
 NVCC = "/usr/local/cuda-13.0/bin/nvcc"
@@ -53,7 +53,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def answer(work: Path, **changes: dict[str, Any]) -> Path:
     """What the probe says on a machine with one H200 and CUDA 13.0."""
     seen: dict[str, dict[str, Any]] = {
-        "gpu": hosts.nvidia(("NVIDIA H200", "9.0"), driver="580.159.04"),
+        "gpu": machines.nvidia(("NVIDIA H200", "9.0"), driver="580.159.04"),
         "llama_cpp": {
             "compilers": {"/usr/bin/g++": "13.3.0"},
             "toolkits": {NVCC: {"version": "13.0", "gcc_max": 15}},
@@ -90,7 +90,7 @@ def test_a_driver_that_the_loader_does_not_find_is_named_in_the_build(
 
 def test_no_card_is_a_sentence_and_no_build_for_the_cpu(work: Path) -> None:
     with pytest.raises(SystemExit, match=r"^paddock: no GPU to build for: there is no NVIDIA card$"):
-        wanted.judge(answer(work, gpu=hosts.nvidia()))
+        wanted.judge(answer(work, gpu=machines.nvidia()))
     assert not (work / "build.sh").exists()
 
 

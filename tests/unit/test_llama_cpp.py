@@ -12,7 +12,7 @@ from roles.llama_cpp import decide
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.operation import Decision
 from roles.wishes import Wishes
-from tests.unit import hosts, seed
+from tests.unit import hosts, machines, seed
 from tests.unit.deciding import Decide, acting, reasons, refusal, resting
 
 NO_RELEASE: dict[str, Any] = {"releases": {}}
@@ -92,7 +92,7 @@ def test_the_ref_is_told_beside_the_commit() -> None:
     ("decide", "changes", "sentence"),
     [
         (built(), {"llama_cpp": {"compilers": {}}}, "no g++ to build llama.cpp with; run the packages role first"),
-        (built(), {"gpu": {**hosts.nvidia(seed.RTX_3050), "table": None}}, "nvidia-smi is not installed. Mend it"),
+        (built(), {"gpu": {**machines.nvidia(seed.RTX_3050), "table": None}}, "nvidia-smi is not installed. Mend it"),
         (built(backend="cuda"), {}, "a CUDA toolkit is needed"),
     ],
 )

@@ -11,7 +11,7 @@ from roles.memory import decide
 from roles.memory.words import TO_COME
 from roles.service.observe import SERVICE
 from roles.service.unit import wanted_unit
-from tests.unit import hosts, seed
+from tests.unit import hosts, machines, seed
 from tests.unit.deciding import in_order, left_out, reasons, refusal
 from tests.unit.planned import KNOWN, NOT_THERE, RPC, job, laptop, planned, unplanned, with_plan
 
@@ -29,7 +29,7 @@ def test_the_program_is_told_what_the_server_is_told() -> None:
 
 
 def test_a_card_without_a_display_keeps_nothing_for_a_desktop_and_a_number_is_taken() -> None:
-    gpu = hosts.nvidia(seed.RTX_3050)
+    gpu = machines.nvidia(seed.RTX_3050)
     dark = {**gpu, "table": {**gpu["table"], "out": gpu["table"]["out"].replace("Enabled", "Disabled")}}
     told = job(planned(hosts.wishes(seed.SETTINGS, n_cpu_moe="auto")), hosts.parsed(laptop(gpu=dark)))
     assert told["cards"][0]["reserve"] == 0

@@ -15,7 +15,7 @@ from roles.host import HOST
 from roles.memory import decide, operations, report, wanted
 from roles.memory.observe import MEMORY, MemorySeen
 from roles.memory.plan import Plan
-from tests.unit import hosts, seed
+from tests.unit import hosts, machines, seed
 from tests.unit.deciding import acting, at_rest, left_out, reasons, resting
 from tests.unit.planned import RPC, laptop, planned, unplanned, with_plan
 
@@ -64,11 +64,11 @@ def test_what_takes_no_vram_does_not(data: dict[str, Any]) -> None:
 @pytest.mark.parametrize("used", [10, 6000])
 def test_a_card_that_others_use_is_the_same_card(used: int) -> None:
     digests = {
-        wanted.digest(seed.wishes(), hosts.parsed(laptop(gpu=hosts.nvidia(seed.RTX_3050, used=each))))
+        wanted.digest(seed.wishes(), hosts.parsed(laptop(gpu=machines.nvidia(seed.RTX_3050, used=each))))
         for each in (750, used)
     }
     assert len(digests) == 1
-    other = hosts.parsed(laptop(gpu=hosts.nvidia(("NVIDIA RTX 4060", "8.6"))))
+    other = hosts.parsed(laptop(gpu=machines.nvidia(("NVIDIA RTX 4060", "8.6"))))
     assert wanted.digest(seed.wishes(), other) not in digests
 
 
@@ -78,7 +78,7 @@ def process(pid: int, name: str, used: int) -> str:
 
 
 def used_by(*processes: str, used: int) -> hosts.Answers:
-    gpu = hosts.nvidia(seed.RTX_3050, used=used)
+    gpu = machines.nvidia(seed.RTX_3050, used=used)
     xml = f'<gpu id="1"><uuid>GPU-00000000</uuid>{"".join(processes)}</gpu>'
     return laptop(gpu={**gpu, "xml": {"rc": 0, "out": xml}})
 
@@ -165,7 +165,7 @@ def test_below_a_limit_of_ones_own_others_may_hold_what_is_beyond_it(limit: int 
 
 
 def test_two_cards_of_one_name_have_a_reserve_each() -> None:
-    nvidia = wanted.nvidia(hosts.parsed(laptop(gpu=hosts.nvidia(seed.RTX_3050, seed.RTX_3050))))
+    nvidia = wanted.nvidia(hosts.parsed(laptop(gpu=machines.nvidia(seed.RTX_3050, seed.RTX_3050))))
     holders = tuple(
         Holder(pid=9, kind="G", name="/usr/bin/kwin", used=700, gpu=gpu.uuid, purpose="") for gpu in nvidia.gpus
     )

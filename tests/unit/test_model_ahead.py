@@ -15,7 +15,7 @@ from roles.model.collect import REMOVE
 from roles.observation import Observation
 from roles.overview import operations, preflight
 from roles.wishes import Anatomy, Wishes
-from tests.unit import hosts
+from tests.unit import hosts, machines, services
 from tests.unit.deciding import acting, in_order, refusal, resting
 from tests.unit.programs import assert_old_python_can_run
 
@@ -70,7 +70,7 @@ def test_a_whole_run_on_a_bare_host_rests_on_what_the_header_told() -> None:
     ],
 )
 def test_where_models_are_is_judged_only_while_one_is_to_come(place: dict[str, Any], sentence: str) -> None:
-    machine = hosts.machine(models={"device": 2, **place})
+    machine = machines.machine(models={"device": 2, **place})
     only = partial(preflight, hosts.wishes(hosts.HUB_DATA, only="model"))
     told = refusal(only, hosts.converged(HUB, model=hosts.ABSENT, machine=machine))
     assert told == f"{MODELS} {told.removeprefix(MODELS + ' ')}"
@@ -83,7 +83,7 @@ def test_models_on_a_disk_of_their_own_need_room_there_and_the_build_needs_it_el
     wanted = partial(preflight, HUB)
 
     def seen(models: int, data: int) -> Observation:
-        machine = hosts.machine(models={"device": 2, "free": models}, cache={"free": hosts.ROOM}, free=data)
+        machine = machines.machine(models={"device": 2, "free": models}, cache={"free": machines.ROOM}, free=data)
         return hosts.bare(model=hosts.ABSENT, machine=machine)
 
     resting(wanted, seen(size + gib, 4 * gib))
@@ -93,7 +93,7 @@ def test_models_on_a_disk_of_their_own_need_room_there_and_the_build_needs_it_el
 
 def test_what_other_models_hold_is_told_where_there_is_no_room() -> None:
     stored = [{"folder": "a/1", "size": 12_000_000_000, "mtime_ns": 1}]
-    seen = hosts.converged(HUB, model={**hosts.ABSENT, "stored": stored}, machine=hosts.machine(free=13_000_000_000))
+    seen = hosts.converged(HUB, model={**hosts.ABSENT, "stored": stored}, machine=machines.machine(free=13_000_000_000))
     told = refusal(partial(preflight, HUB), seen)
     assert told.endswith("1.1 GB to spare. Models that are there hold 12.0 GB, and the one that serves must stay")
 
@@ -102,8 +102,8 @@ def test_a_file_that_came_wrong_is_neither_in_the_way_nor_a_model_that_stays() -
     folder = {"folder": hosts.PIN.folder, "size": 12_000_000_000, "mtime_ns": 1}
     wrong = {**hosts.ABSENT, "stored": [folder], "bad_size": 12_000_000_000}
     decide_ = partial(preflight, HUB)
-    resting(decide_, hosts.converged(HUB, model=wrong, machine=hosts.machine(free=1 << 30)))
-    told = refusal(decide_, hosts.converged(HUB, model=wrong, machine=hosts.machine(free=(1 << 30) - 1)))
+    resting(decide_, hosts.converged(HUB, model=wrong, machine=machines.machine(free=1 << 30)))
+    told = refusal(decide_, hosts.converged(HUB, model=wrong, machine=machines.machine(free=(1 << 30) - 1)))
     assert told.endswith(
         "has 13.1 GB free, with the file that came wrong; it takes 12.0 GB for the model, and 1.1 GB to spare"
     )
@@ -130,7 +130,7 @@ def test_the_service_is_another_when_any_of_its_files_is() -> None:
     rest: dict[str, Any] = {"path": "/m/b", "file": {"kind": "file", "mode": 0, "uid": 0, "size": 5, "mtime_ns": 5}}
     given = hosts.wishes()
     before = hosts.converged_answers(given, model={"rest": [rest]})
-    before["service"] = hosts.running_service(given, before)
+    before["service"] = services.running(given, hosts.parsed(before))
     run = in_order(given)["service"]
     resting(run, hosts.parsed(before))
     touched = {**rest, "file": {**rest["file"], "mtime_ns": 6}}

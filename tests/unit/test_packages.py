@@ -13,7 +13,7 @@ from roles.host import COMMANDS
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.packages import decide
 from roles.remote import Script
-from tests.unit import hosts, local, seed
+from tests.unit import hosts, local, machines, seed
 from tests.unit.deciding import Decide, acting, reasons, refusal, resting
 
 NAMES = {
@@ -115,8 +115,8 @@ def test_arch_gets_its_own_cuda_with_the_rest_where_a_gpu_needs_it() -> None:
     ("data", "changes"),
     [
         ({}, {}),
-        ({}, {"llama_cpp": {"toolkits": {}}, "gpu": hosts.nvidia()}),
-        ({}, {"llama_cpp": {"toolkits": {}}, "gpu": {**hosts.nvidia(seed.RTX_3050), "table": None}}),
+        ({}, {"llama_cpp": {"toolkits": {}}, "gpu": machines.nvidia()}),
+        ({}, {"llama_cpp": {"toolkits": {}}, "gpu": {**machines.nvidia(seed.RTX_3050), "table": None}}),
         ({"backend": "cpu"}, {"llama_cpp": {"toolkits": {}}}),
         ({"cuda_toolkit": "/srv/cuda"}, {"llama_cpp": {"toolkits": {}}}),
     ],

@@ -10,7 +10,7 @@ from roles.overview.needs import needs_root
 from roles.overview.preflight import preflight, verdict
 from roles.overview.status import row
 from roles.overview.summary import summary
-from tests.unit import hosts, seed
+from tests.unit import browsers, hosts, machines, seed, services
 from tests.unit.deciding import Decide, judged, left_out, refusal, resting
 
 ROLES = ("packages", "browser", "llama_cpp", "model", "service", "benchmark")
@@ -48,14 +48,14 @@ def test_a_port_of_roots_is_for_root(port: int, uid: int, fits: bool) -> None:
 
 
 def test_a_driver_that_does_not_fit_asks_for_a_reboot_and_nothing_else() -> None:
-    gpu = {**hosts.nvidia(seed.RTX_3050), "libraries": {"libcuda.so.1": "590.1", "libnvidia-ml.so.1": "590.1"}}
+    gpu = {**machines.nvidia(seed.RTX_3050), "libraries": {"libcuda.so.1": "590.1", "libnvidia-ml.so.1": "590.1"}}
     told = refusal(judged(), hosts.bare(gpu={**gpu, "table": {"rc": 18, "out": "mismatch"}}))
     assert told.startswith("reboot: the loaded NVIDIA module is 580.119.02 and the driver's libraries are 590.1")
 
 
 @pytest.mark.parametrize("next_boot", [None, "590.1"])
 def test_what_the_next_boot_will_break_is_said_before_it_does(next_boot: str | None) -> None:
-    gpu = {**hosts.nvidia(seed.RTX_3050), "kernel_newest": "6.13.0"}
+    gpu = {**machines.nvidia(seed.RTX_3050), "kernel_newest": "6.13.0"}
     seen = hosts.parsed(seed.laptop_answers(gpu={**gpu, "modules": {**gpu["modules"], "6.13.0": next_boot}}))
     assert "kernel 6.13.0 has " in left_out(judged(), seen)
 
@@ -73,8 +73,8 @@ def test_what_the_next_boot_will_break_is_said_before_it_does(next_boot: str | N
             {"model": {"file": {"kind": "file", "mode": 0, "uid": 0, "size": 5, "mtime_ns": 5}}},
             "replan: another model",
         ),
-        ({}, {"machine": {"kernel": "6.13.0"}}, f"rebench: kernel {hosts.KERNEL} -> 6.13.0"),
-        ({}, {"gpu": hosts.nvidia(seed.RTX_3050)}, "rebuild: a CUDA toolkit is needed and none was found"),
+        ({}, {"machine": {"kernel": "6.13.0"}}, f"rebench: kernel {machines.KERNEL} -> 6.13.0"),
+        ({}, {"gpu": machines.nvidia(seed.RTX_3050)}, "rebuild: a CUDA toolkit is needed and none was found"),
     ],
 )
 def test_the_verdict_is_the_gravest_that_applies(data: dict[str, Any], changes: dict[str, Any], told: str) -> None:
@@ -104,24 +104,24 @@ PASCAL = ("NVIDIA GeForce GTX 1060", "6.1")
     [
         (
             {},
-            {"gpu": hosts.nvidia(PASCAL), "llama_cpp": {"toolkits": {"/a/bin/nvcc": {"version": "13.0"}}}},
+            {"gpu": machines.nvidia(PASCAL), "llama_cpp": {"toolkits": {"/a/bin/nvcc": {"version": "13.0"}}}},
             "CUDA 13.0 has no code for NVIDIA GeForce GTX 1060 (compute capability 6.1); it begins at 7.5",
         ),
         (
             {},
             {
-                "gpu": hosts.nvidia(seed.RTX_3050, driver="570.124.06"),
+                "gpu": machines.nvidia(seed.RTX_3050, driver="570.124.06"),
                 "llama_cpp": {"toolkits": {"/a/bin/nvcc": {"version": "13.0"}}},
             },
             "CUDA 13.0 needs driver 580 or newer, and 570.124.06 is loaded",
         ),
         (
             {},
-            {"gpu": hosts.nvidia(seed.RTX_3050)},
+            {"gpu": machines.nvidia(seed.RTX_3050)},
             "a CUDA toolkit is needed and none was found. Install",
         ),
-        ({}, {"gpu": hosts.nvidia(PASCAL, driver="590.48.01")}, "takes the 580 branch"),
-        ({"cuda_toolkit": "/srv/cuda"}, {"gpu": hosts.nvidia(seed.RTX_3050)}, "/srv/cuda has no bin/nvcc"),
+        ({}, {"gpu": machines.nvidia(PASCAL, driver="590.48.01")}, "takes the 580 branch"),
+        ({"cuda_toolkit": "/srv/cuda"}, {"gpu": machines.nvidia(seed.RTX_3050)}, "/srv/cuda has no bin/nvcc"),
         ({"only": "llama_cpp"}, {}, "no g++ to build llama.cpp with; run the packages role first"),
     ],
 )
@@ -134,10 +134,10 @@ def test_what_cannot_be_built_is_refused_before_any_package_is_installed(
 @pytest.mark.parametrize(
     ("data", "changes"),
     [
-        ({"backend": "cpu"}, {"gpu": hosts.nvidia(PASCAL, driver="590.48.01")}),
-        ({}, {"gpu": hosts.nvidia(seed.RTX_3050), "llama_cpp": {"toolkits": {"/a/bin/nvcc": {"version": "13.2"}}}}),
-        ({}, {"gpu": hosts.nvidia(PASCAL), "llama_cpp": {"toolkits": {"/a/bin/nvcc": {"version": "12.8"}}}}),
-        ({}, {"gpu": hosts.nvidia(seed.RTX_3050), "host": {"os_id": "arch"}}),
+        ({"backend": "cpu"}, {"gpu": machines.nvidia(PASCAL, driver="590.48.01")}),
+        ({}, {"gpu": machines.nvidia(seed.RTX_3050), "llama_cpp": {"toolkits": {"/a/bin/nvcc": {"version": "13.2"}}}}),
+        ({}, {"gpu": machines.nvidia(PASCAL), "llama_cpp": {"toolkits": {"/a/bin/nvcc": {"version": "12.8"}}}}),
+        ({}, {"gpu": machines.nvidia(seed.RTX_3050), "host": {"os_id": "arch"}}),
         ({}, {"host": {"root": "password"}}),
     ],
 )
@@ -149,7 +149,7 @@ def test_what_can_be_built_once_the_packages_are_there_is_let_through(
 
 KEYED = {"api_key_file": "~/keys"}
 MISMATCH: dict[str, Any] = {
-    **hosts.nvidia(seed.RTX_3050),
+    **machines.nvidia(seed.RTX_3050),
     "libraries": {"libcuda.so.1": "590.1", "libnvidia-ml.so.1": "590.1"},
     "table": {"rc": 18, "out": "mismatch"},
 }
@@ -158,14 +158,14 @@ TROUBLE: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
     "a driver to reboot for": ({}, {"gpu": MISMATCH}, {"llama_cpp", "service"}),
     "a GPU that does not answer": (
         {},
-        {"gpu": {**hosts.nvidia(seed.RTX_3050), "table": None}},
+        {"gpu": {**machines.nvidia(seed.RTX_3050), "table": None}},
         {"llama_cpp", "service"},
     ),
-    "no toolkit": ({}, {"gpu": hosts.nvidia(seed.RTX_3050)}, {"llama_cpp", "service"}),
-    "noexec": ({}, {"machine": hosts.machine(noexec=True)}, {"llama_cpp", "service"}),
+    "no toolkit": ({}, {"gpu": machines.nvidia(seed.RTX_3050)}, {"llama_cpp", "service"}),
+    "noexec": ({}, {"machine": machines.machine(noexec=True)}, {"llama_cpp", "service"}),
     "no room for the build": (
         {},
-        {"machine": hosts.machine(free=0), "llama_cpp": {"releases": {}}},
+        {"machine": machines.machine(free=0), "llama_cpp": {"releases": {}}},
         {"llama_cpp"},
     ),
     "a cap beyond the memory": ({"service_memory_max": "64G"}, {}, {"service"}),
@@ -193,12 +193,12 @@ def test_a_whole_run_looks_at_everything(name: str) -> None:
 
 
 def test_the_gpu_is_not_spoken_of_where_it_is_not_used() -> None:
-    gpu = {**hosts.nvidia(seed.RTX_3050), "kernel_newest": "6.13.0"}
+    gpu = {**machines.nvidia(seed.RTX_3050), "kernel_newest": "6.13.0"}
     seen = hosts.bare(gpu={**gpu, "modules": {**gpu["modules"], "6.13.0": None}})
     resting(judged(backend="cpu"), seen)
 
 
-BROWSERLESS = hosts.browsers(installed=False)
+BROWSERLESS = browsers.both(installed=False)
 
 
 @pytest.mark.parametrize(
@@ -207,10 +207,10 @@ BROWSERLESS = hosts.browsers(installed=False)
         ({}, False),
         ({"host": {"commands": {}}}, True),
         ({"host": {"lingers": False}}, True),
-        ({"browser": hosts.browsers()}, True),
+        ({"browser": browsers.both()}, True),
         ({"browser": BROWSERLESS}, False),
         ({"llama_cpp": {"releases": {}}}, False),
-        ({"service": hosts.bare_answers()["service"]}, False),
+        ({"service": services.absent()}, False),
     ],
 )
 def test_root_is_asked_for_only_where_something_due_needs_it(changes: dict[str, Any], expected: bool) -> None:

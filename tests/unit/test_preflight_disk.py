@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from roles.overview.preflight import preflight
-from tests.unit import hosts, seed
+from tests.unit import hosts, machines, seed
 from tests.unit.deciding import judged, refusal, resting
 
 
@@ -24,7 +24,7 @@ from tests.unit.deciding import judged, refusal, resting
     ],
 )
 def test_a_disk_that_will_not_do_is_refused(place: dict[str, Any], sentence: str) -> None:
-    told = refusal(judged(), hosts.bare(machine=hosts.machine(**place)))
+    told = refusal(judged(), hosts.bare(machine=machines.machine(**place)))
     assert told.startswith(("~/.local/share/paddock ", "~/.cache/paddock "))
     assert sentence in told
 
@@ -32,8 +32,8 @@ def test_a_disk_that_will_not_do_is_refused(place: dict[str, Any], sentence: str
 def test_release_and_model_need_room_together() -> None:
     both, wanted = (3 << 30) + hosts.PIN.size + (1 << 30), partial(preflight, hosts.wishes(hosts.HUB_DATA))
     absent = {"file": None, "is_gguf": False}
-    resting(wanted, hosts.bare(model=absent, machine=hosts.machine(free=both)))
-    told = refusal(wanted, hosts.bare(model=absent, machine=hosts.machine(free=both - 1)))
+    resting(wanted, hosts.bare(model=absent, machine=machines.machine(free=both)))
+    told = refusal(wanted, hosts.bare(model=absent, machine=machines.machine(free=both - 1)))
     assert "it takes 3.2 GB for the build and 12.0 GB for the model, and 1.1 GB to spare" in told
 
 
@@ -77,18 +77,18 @@ def test_the_disk_must_hold_what_is_to_come_and_a_gibibyte_to_spare(
         assert told.endswith(", and 1.1 GB to spare")
 
 
-def room(free: int, cache: int = hosts.ROOM) -> dict[str, Any]:
+def room(free: int, cache: int = machines.ROOM) -> dict[str, Any]:
     """Free bytes where releases and models are, and where llama.cpp is built."""
-    return hosts.machine({"free": cache}, free=free)
+    return machines.machine({"free": cache}, free=free)
 
 
 @pytest.mark.parametrize("changes", [{}, {"host": {"commands": {}}, "llama_cpp": {"releases": {}, "compilers": {}}}])
 def test_the_disk_of_the_cache_must_hold_the_build(changes: dict[str, Any]) -> None:
     seen = {**NOT_BUILT, **changes}
-    resting(judged(), hosts.converged(**seen, machine=room(hosts.ROOM, cache=BUILD)))
-    told = refusal(judged(), hosts.converged(**seen, machine=room(hosts.ROOM, cache=BUILD - 1)))
+    resting(judged(), hosts.converged(**seen, machine=room(machines.ROOM, cache=BUILD)))
+    told = refusal(judged(), hosts.converged(**seen, machine=room(machines.ROOM, cache=BUILD - 1)))
     assert told == "~/.cache/paddock has 3.2 GB free, and the build takes 3.2 GB"
-    resting(judged(), hosts.converged(machine=room(hosts.ROOM, cache=0)))
+    resting(judged(), hosts.converged(machine=room(machines.ROOM, cache=0)))
 
 
 def test_a_build_for_cuda_needs_more() -> None:
@@ -102,4 +102,4 @@ def test_a_model_from_the_inventory_needs_no_room() -> None:
 
 
 def test_a_full_disk_is_no_trouble_where_nothing_is_missing() -> None:
-    resting(judged(), hosts.converged(machine=hosts.machine(free=0)))
+    resting(judged(), hosts.converged(machine=machines.machine(free=0)))

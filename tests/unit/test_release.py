@@ -10,7 +10,7 @@ import pytest
 from roles.llama_cpp.cuda import NOT_YET, CannotBuild
 from roles.llama_cpp.release import UNKNOWN, Release, wanted_release
 from roles.wishes import Wishes
-from tests.unit import hosts, seed
+from tests.unit import hosts, machines, seed
 
 PORTABLE = ["GGML_NATIVE=OFF", "GGML_AVX2=ON"]
 
@@ -47,7 +47,7 @@ def test_the_key_begins_with_the_commit_and_names_a_folder() -> None:
         pytest.param(release(compilers=gcc("16.1.0")), id="compiler's major version"),
         pytest.param(release(libc="glibc 2.43"), id="libc"),
         pytest.param(release(cpu_flags=["avx2", "fma", "avx512f"]), id="processor"),
-        pytest.param(release(gpu=hosts.nvidia(("RTX 5090", "12.0"))), id="another GPU"),
+        pytest.param(release(gpu=machines.nvidia(("RTX 5090", "12.0"))), id="another GPU"),
         pytest.param(release(toolkits=nvcc("13.2", "/usr/local/cuda-13.2")), id="toolkit's place"),
         pytest.param(release(toolkits=nvcc("14.0")), id="toolkit's version"),
         pytest.param(release({"cache_type_k": "q8_0"}), id="kernels that the cache needs"),
@@ -62,8 +62,8 @@ def test_the_key_changes_with(other: Release) -> None:
     [
         pytest.param(release(compilers=gcc("15.9.3")), id="the compiler's minor version"),
         pytest.param(release(compilers=gcc("15")), id="how the compiler tells its version"),
-        pytest.param(release(gpu=hosts.nvidia(seed.RTX_3050, used=5000)), id="used VRAM"),
-        pytest.param(release(gpu=hosts.nvidia(seed.RTX_3050, driver="590.48.01")), id="the driver"),
+        pytest.param(release(gpu=machines.nvidia(seed.RTX_3050, used=5000)), id="used VRAM"),
+        pytest.param(release(gpu=machines.nvidia(seed.RTX_3050, driver="590.48.01")), id="the driver"),
         pytest.param(release(toolkits={**nvcc("12.4", "/usr"), **nvcc("13.2")}), id="an older toolkit"),
         pytest.param(release(cpu_flags=["avx2", "fma", "pti", "md_clear"]), id="what the kernel says of the processor"),
         pytest.param(release({"context": 4096, "port": 8080}), id="how it is served"),

@@ -10,7 +10,7 @@ from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.release import Release, wanted_release
 from roles.observation import Observation
 from roles.overview.preflight import preflight
-from tests.unit import hosts
+from tests.unit import hosts, machines
 from tests.unit.deciding import refusal
 
 FEDORA = {"os_id": "fedora", "os_like": "", "os_name": "Fedora Linux 44"}
@@ -35,7 +35,7 @@ def host(
     found = {f"{at}/bin/nvcc": {"version": version, "gcc_max": most} for at, (version, most) in toolkits.items()}
     return hosts.converged(
         host={**hosts.converged_answers()["host"], **distribution},
-        gpu=hosts.nvidia(card, driver=driver),
+        gpu=machines.nvidia(card, driver=driver),
         llama_cpp={
             "toolkits": found,
             "compilers": {f"/usr/bin/{name}": v for name, v in compilers.items()},

@@ -16,13 +16,13 @@ from roles.service import sandbox
 from roles.service.observe_sandbox import look_at_sandbox
 from roles.service.reasons import changes
 from roles.service.unit import wanted_unit
-from tests.unit import hosts, local, seed
+from tests.unit import hosts, local, machines, seed
 from tests.unit.deciding import acting, resting
 from tests.unit.programs import ROLES, assert_old_python_can_run, definitions
 
 MODPROBE = {"modprobe": "/usr/bin/nvidia-modprobe"}
 NONE = {"trial": None}
-NO_NAMESPACES = {**hosts.machine(), "user_namespaces": False}
+NO_NAMESPACES = {**machines.machine(), "user_namespaces": False}
 
 
 def laptop(**changes: dict[str, Any]) -> Observation:

@@ -20,7 +20,7 @@ from roles.service import decide, reasons, sandbox
 from roles.service import scope as scopes
 from roles.service.observe import SERVICE, ask_for_service, look_at_service
 from roles.service.unit import wanted_unit
-from tests.unit import hosts, local, seed
+from tests.unit import hosts, local, seed, services
 from tests.unit.deciding import acting, in_order, refusal, resting
 from tests.unit.deciding import reasons as why
 
@@ -40,7 +40,7 @@ def fresh() -> Observation:
     """A host that runs the user's service, and is asked for one of the system's."""
     answers = hosts.converged_answers()
     there = {"elsewhere": True, "port_taken": True, "port_holder": {"pid": 7, "name": "llama-server"}}
-    return hosts.parsed({**answers, "service": {**hosts.bare_answers()["service"], **there}})
+    return hosts.parsed({**answers, "service": {**services.absent(), **there}})
 
 
 PLACED = partial(decide.placed, SYSTEM, False)
@@ -85,7 +85,7 @@ def test_nothing_moves_from_under_a_service_of_the_systems_before_the_users_can_
 
 def test_from_the_systems_service_to_a_users_every_decision_rests_on_what_the_one_before_predicted() -> None:
     seen, acts = (
-        hosts.converged(host={"data": AWAY}, service={**hosts.bare_answers()["service"], "elsewhere": True}),
+        hosts.converged(host={"data": AWAY}, service={**services.absent(), "elsewhere": True}),
         [],
     )
     for name, each in in_order(hosts.wishes()).items():

@@ -17,7 +17,7 @@ from roles.service.command import UNIT
 from roles.service.observe import SERVICE
 from roles.service.reasons import changes
 from roles.wishes import Wishes
-from tests.unit import hosts, seed
+from tests.unit import hosts, machines, seed, services
 from tests.unit.deciding import Decide, acting, left_out, reasons, refusal, resting
 
 STRANGER = {"port_taken": True, "port_holder": {"pid": 99, "name": "nginx"}}
@@ -33,7 +33,7 @@ def shown(**properties: str) -> dict[str, Any]:
 
 
 def test_a_unit_that_is_new_is_started() -> None:
-    assert reasons(running(), hosts.converged(service=hosts.bare_answers()["service"])) == (
+    assert reasons(running(), hosts.converged(service=services.absent())) == (
         f"start llama-server: {UNIT} is not on this host yet"
     )
 
@@ -139,12 +139,12 @@ def test_a_service_that_shall_not_start_at_boot_is_not_enabled_and_a_change_of_m
     assert reasons(running(MANUAL), hosts.converged()) == f"{UNIT} is enabled, and service_autostart is False"
     never_enabled = {**shown(UnitFileState="disabled"), "proved": None}
     assert f"{UNIT} is not enabled" in reasons(running(), hosts.converged(service=never_enabled))
-    fresh = hosts.converged(MANUAL, service=hosts.bare_answers()["service"])
+    fresh = hosts.converged(MANUAL, service=services.absent())
     assert acting(running(MANUAL), fresh).after[SERVICE].shown("UnitFileState") == "disabled"
     assert candidate(running(MANUAL), fresh)["autostart"] is False
 
 
-LAPTOP = {**hosts.machine(), "battery": True}
+LAPTOP = {**machines.machine(), "battery": True}
 
 
 @pytest.mark.parametrize(
@@ -153,13 +153,13 @@ LAPTOP = {**hosts.machine(), "battery": True}
         (LAPTOP, {}, True),
         (LAPTOP, {"sleep_idle_seconds": 600}, False),
         (LAPTOP, {"service_autostart": False}, False),
-        (hosts.machine(), {}, False),
+        (machines.machine(), {}, False),
     ],
 )
 def test_before_a_laptop_gets_a_service_that_is_always_there_it_is_said_what_that_costs_and_how_to_choose(
     machine: dict[str, Any], data: dict[str, Any], told: bool
 ) -> None:
-    seen = hosts.converged(machine=machine, service=hosts.bare_answers()["service"])
+    seen = hosts.converged(machine=machine, service=services.absent())
     assert ("sleep_idle_seconds=600 gives both back" in reasons(running(**data), seen)) == told
 
 
@@ -214,7 +214,7 @@ def test_a_drop_in_for_others_too_does_not_excuse_another_limit(folder: str) -> 
 
 def with_keys(**fields: Any) -> dict[str, Any]:
     """What stands where the API keys are, on a host that was converged for them."""
-    return {**hosts.converged_answers(KEYED)["service"], "key_file": {**hosts.KEY, **fields}}
+    return {**hosts.converged_answers(KEYED)["service"], "key_file": {**services.KEY, **fields}}
 
 
 KEYED = hosts.wishes(api_key_file="~/keys")
@@ -237,7 +237,7 @@ def test_api_keys_that_others_can_read_or_that_are_none_are_refused(fields: dict
 
 def test_the_key_itself_is_nowhere_in_the_unit_or_the_script() -> None:
     resting(running(KEYED), hosts.converged(KEYED, service=with_keys()))
-    fresh = {**hosts.bare_answers()["service"], "key_file": hosts.KEY}
+    fresh = {**services.absent(), "key_file": services.KEY}
     decision = acting(running(KEYED), hosts.converged(KEYED, service=fresh))
     assert " --api-key-file /home/dev/keys " in (decision.after[SERVICE].unit or "")
     assert candidate(running(KEYED), hosts.converged(KEYED, service=fresh))["key_file"] == "/home/dev/keys"
@@ -272,7 +272,7 @@ def test_a_unit_that_somebody_edited_is_written_back() -> None:
     ],
 )
 def test_a_host_that_cannot_serve_is_refused(decide: Decide, changes: dict[str, Any], sentence: str) -> None:
-    fresh = hosts.bare_answers()["service"]
+    fresh = services.absent()
     seen = hosts.converged(**{**changes, "service": {**fresh, **changes.get("service", {})}})
     assert sentence in refusal(decide, seen)
 
@@ -333,7 +333,7 @@ def test_the_devices_that_are_demanded_are_in_the_record_and_waited_for_at_each_
     data: dict[str, Any], devices: list[str], layers: int | None
 ) -> None:
     wanted = hosts.wishes(**data)
-    record = candidate(running(wanted), hosts.converged(wanted, service=hosts.bare_answers()["service"]))
+    record = candidate(running(wanted), hosts.converged(wanted, service=services.absent()))
     assert (record["devices"], record["layers"]) == (devices, layers)
     waits = re.findall(r"^ExecStartPre=(.*)$", record["text"], re.M)
     program = "/home/dev/.local/share/paddock/bin/paddock-switch"
@@ -342,7 +342,7 @@ def test_the_devices_that_are_demanded_are_in_the_record_and_waited_for_at_each_
 
 def test_where_no_layer_is_to_be_on_a_device_none_is_demanded() -> None:
     wanted = hosts.wishes(backend="rpc", rpc_servers=["127.0.0.1:50052"], gpu_layers=0)
-    record = candidate(running(wanted), hosts.converged(wanted, service=hosts.bare_answers()["service"]))
+    record = candidate(running(wanted), hosts.converged(wanted, service=services.absent()))
     assert (record["devices"], record["layers"]) == ([], 0)
 
 

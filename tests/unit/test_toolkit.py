@@ -15,7 +15,7 @@ from roles.llama_cpp.release import UNKNOWN, wanted_release
 from roles.observation import Observation
 from roles.overview.preflight import preflight
 from roles.wishes import ToolkitPin, Wheel, Wishes
-from tests.unit import hosts, seed
+from tests.unit import hosts, machines, seed
 from tests.unit.deciding import acting, at_rest, in_order, refusal, resting
 
 PASCAL = ("NVIDIA GeForce GTX 1060 6GB", "6.1")
@@ -70,14 +70,14 @@ def test_nobody_installs_them_for_a_build_without_cuda(data: dict[str, Any]) -> 
 
 
 def test_auto_without_a_gpu_needs_none() -> None:
-    resting(there(), laptop(gpu=hosts.nvidia()))
+    resting(there(), laptop(gpu=machines.nvidia()))
 
 
 def test_a_card_that_is_not_there_is_built_for_when_the_inventory_says_so() -> None:
     wanted = wishes(backend="cuda", cuda_architectures="86-real")
-    seen = laptop(True, gpu=hosts.nvidia())
+    seen = laptop(True, gpu=machines.nvidia())
     assert wanted_release(wanted, seen).argument("CMAKE_CUDA_ARCHITECTURES") == "86-real"
-    assert at_rest(preflight(wanted, laptop(gpu=hosts.nvidia())))
+    assert at_rest(preflight(wanted, laptop(gpu=machines.nvidia())))
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_a_card_that_is_not_there_is_built_for_when_the_inventory_says_so() -> N
         ),
         ("13.0", {"llama_cpp": {"libc": "glibc 2.43"}}, "headers clash with glibc 2.43"),
         ("13.2", {"host": {"machine": "aarch64"}}, "is for x86_64 hosts, and this one is aarch64"),
-        ("13.2", {"gpu": hosts.nvidia(seed.RTX_3050, driver="570.124.06")}, "CUDA 13.2 needs driver 580 or newer"),
-        ("13.2", {"gpu": hosts.nvidia(PASCAL)}, "CUDA 13.2 has no code for NVIDIA GeForce GTX 1060 6GB"),
+        ("13.2", {"gpu": machines.nvidia(seed.RTX_3050, driver="570.124.06")}, "CUDA 13.2 needs driver 580 or newer"),
+        ("13.2", {"gpu": machines.nvidia(PASCAL)}, "CUDA 13.2 has no code for NVIDIA GeForce GTX 1060 6GB"),
         ("13.2", {"llama_cpp": {"compilers": {}}}, r"no g\+\+ or no curl to put NVIDIA's toolkit together"),
     ],
 )
@@ -105,7 +105,7 @@ def test_wheels_whose_headers_fit_the_libc_are_taken(version: str, libc: str) ->
 
 
 def test_the_preflight_says_it_before_any_package_is_installed() -> None:
-    bare = hosts.bare(host={"machine": "aarch64"}, gpu=hosts.nvidia(seed.RTX_3050))
+    bare = hosts.bare(host={"machine": "aarch64"}, gpu=machines.nvidia(seed.RTX_3050))
     assert "is for x86_64 hosts" in refusal(partial(preflight, wishes()), bare)
 
 
@@ -115,7 +115,7 @@ def test_a_role_that_does_not_build_says_what_is_missing() -> None:
 
 
 def test_a_bare_host_is_planned_to_the_end() -> None:
-    seen = hosts.bare(gpu=hosts.nvidia(seed.RTX_3050), llama_cpp={"named_toolkit": "/w/bin/nvcc"})
+    seen = hosts.bare(gpu=machines.nvidia(seed.RTX_3050), llama_cpp={"named_toolkit": "/w/bin/nvcc"})
     acted = []
     for name, decide_on in in_order(wishes()).items():
         decision = decide_on(seen)
@@ -134,13 +134,13 @@ def test_a_wheel_is_named_by_two_numbers_from_13_0_on(version: str) -> None:
 
 
 def test_the_disk_must_hold_the_toolkit_too() -> None:
-    seen = laptop(machine={"places": hosts.machine(free=8 << 30)["places"]})
+    seen = laptop(machine={"places": machines.machine(free=8 << 30)["places"]})
     told = refusal(partial(preflight, wishes()), seen)
     assert "it takes 6.4 GB for the build and 2.1 GB for the CUDA toolkit, and 1.1 GB to spare" in told
 
 
 def test_a_cuda_build_on_a_host_without_a_gpu_is_told_to_be_in_vain() -> None:
-    decision = preflight(wishes(backend="cuda", cuda_architectures="86-real"), laptop(gpu=hosts.nvidia()))
+    decision = preflight(wishes(backend="cuda", cuda_architectures="86-real"), laptop(gpu=machines.nvidia()))
     assert "no NVIDIA GPU is here: a CUDA build will be refused at its end, as it sees none" in (
         decision.left_out or ""
     )
