@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
-from functools import partial
 from typing import Any
 
 import pytest
 
 from roles.llama_cpp.release import wanted_release
-from roles.observation import Observation
-from roles.service import boot, decide, sandbox, unit
+from roles.service import sandbox
 from roles.service.command import UNIT
 from roles.service.observe import SERVICE
 from roles.service.reasons import changes
 from roles.wishes import Wishes
-from tests.unit import hosts, machines, seed, services
+from tests.unit import hosts, services
 from tests.unit.deciding import Decide, acting, left_out, reasons, refusal, resting
+from tests.unit.serving import running, shown
 
 STRANGER = {"port_taken": True, "port_holder": {"pid": 99, "name": "nginx"}}
-
-
-def running(wanted: Wishes | None = None, **data: Any) -> Decide:
-    return partial(decide.running, wanted or hosts.wishes(**data))
-
-
-def shown(**properties: str) -> dict[str, Any]:
-    """systemd's answers about the converged unit, some of them changed."""
-    return {"properties": {**hosts.converged_answers()["service"]["properties"], **properties}}
 
 
 def test_a_unit_that_is_new_is_started() -> None:
@@ -125,79 +113,6 @@ def test_what_is_not_as_wanted_is_the_reason(fields: dict[str, Any], reason: str
     assert reasons(running(), hosts.converged(service=fields)) == reason
 
 
-def test_a_service_that_somebody_disabled_runs_on_and_that_is_said() -> None:
-    told = left_out(running(), hosts.converged(service=shown(UnitFileState="disabled")))
-    assert told == f"somebody disabled {UNIT}, so it does not start at boot"
-
-
-RESTING = {"ActiveState": "inactive", "Result": "success", "InactiveEnterTimestampMonotonic": "0"}
-MANUAL = hosts.wishes(service_autostart=False)
-
-
-def test_a_service_that_shall_not_start_at_boot_is_not_enabled_and_a_change_of_mind_is_the_reason() -> None:
-    resting(running(MANUAL), hosts.converged(MANUAL))
-    assert reasons(running(MANUAL), hosts.converged()) == f"{UNIT} is enabled, and service_autostart is False"
-    never_enabled = {**shown(UnitFileState="disabled"), "proved": None}
-    assert f"{UNIT} is not enabled" in reasons(running(), hosts.converged(service=never_enabled))
-    fresh = hosts.converged(MANUAL, service=services.absent())
-    assert acting(running(MANUAL), fresh).after[SERVICE].shown("UnitFileState") == "disabled"
-    assert candidate(running(MANUAL), fresh)["autostart"] is False
-
-
-LAPTOP = {**machines.machine(), "battery": True}
-
-
-@pytest.mark.parametrize(
-    ("machine", "data", "told"),
-    [
-        (LAPTOP, {}, True),
-        (LAPTOP, {"sleep_idle_seconds": 600}, False),
-        (LAPTOP, {"service_autostart": False}, False),
-        (machines.machine(), {}, False),
-    ],
-)
-def test_before_a_laptop_gets_a_service_that_is_always_there_it_is_said_what_that_costs_and_how_to_choose(
-    machine: dict[str, Any], data: dict[str, Any], told: bool
-) -> None:
-    seen = hosts.converged(machine=machine, service=services.absent())
-    assert ("sleep_idle_seconds=600 gives both back" in reasons(running(**data), seen)) == told
-
-
-def test_one_that_shall_not_start_at_boot_is_left_stopped_after_it_and_that_is_said() -> None:
-    after_boot = {**shown(UnitFileState="disabled", **RESTING), "port_taken": False}
-    told = left_out(running(MANUAL), hosts.converged(MANUAL, service=after_boot))
-    assert told.startswith(f"service_autostart is False, nobody has started {UNIT}, and it stays so; `systemctl")
-
-
-def test_a_new_key_is_for_a_new_process() -> None:
-    seen = hosts.converged(KEYED, service=with_keys(mtime_ns=6))
-    assert "restart llama-server" in reasons(running(KEYED), seen)
-
-
-STOPPED = shown(ActiveState="inactive", Result="success", InactiveEnterTimestampMonotonic="5000000")
-
-
-# What `disable --now` leaves: systemd has forgotten when the unit was active.
-BY_HAND = shown(UnitFileState="disabled", **RESTING)
-
-
-@pytest.mark.parametrize("fields", [STOPPED, {"masked": True, "unit": None}, BY_HAND])
-def test_a_service_that_somebody_stopped_stays_stopped_and_that_is_said(fields: dict[str, Any]) -> None:
-    told = left_out(running(context=65536), hosts.converged(service={**fields, "port_taken": False}))
-    assert told.startswith(f"somebody stopped {UNIT}, and it stays so; `systemctl --user start {UNIT}`")
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        shown(ActiveState="failed", Result="exit-code", InactiveEnterTimestampMonotonic="5000000"),
-        shown(ActiveState="inactive", Result="success", InactiveEnterTimestampMonotonic="0"),
-    ],
-)
-def test_one_that_failed_or_was_never_up_in_this_boot_is_started(fields: dict[str, Any]) -> None:
-    assert "start llama-server" in reasons(running(), hosts.converged(service={**fields, "port_taken": False}))
-
-
 DROP_INS = "/home/dev/.config/systemd/user"
 
 
@@ -210,37 +125,6 @@ def test_a_limit_of_the_users_own_drop_in_has_the_last_word() -> None:
 def test_a_drop_in_for_others_too_does_not_excuse_another_limit(folder: str) -> None:
     limits = shown(MemoryMax="infinity", DropInPaths=f"{DROP_INS}/{folder}/all.conf" if folder else "")
     assert reasons(running(), hosts.converged(service=limits)) == f"MemoryMax is infinity and not {10096 << 20}"
-
-
-def with_keys(**fields: Any) -> dict[str, Any]:
-    """What stands where the API keys are, on a host that was converged for them."""
-    return {**hosts.converged_answers(KEYED)["service"], "key_file": {**services.KEY, **fields}}
-
-
-KEYED = hosts.wishes(api_key_file="~/keys")
-
-
-@pytest.mark.parametrize(
-    ("fields", "sentence"),
-    [
-        ({"mode": 0o640}, "can be read by others; it must be dev's own with mode 0600"),
-        ({"uid": 0}, "belongs to another user"),
-        ({"keys": 0}, "is not a file with a key in it"),
-        ({"kind": "dir"}, "is not a file with a key in it"),
-    ],
-)
-def test_api_keys_that_others_can_read_or_that_are_none_are_refused(fields: dict[str, Any], sentence: str) -> None:
-    told = refusal(running(KEYED), hosts.converged(KEYED, service=with_keys(**fields)))
-    assert told.startswith("api_key_file='~/keys' ")
-    assert sentence in told
-
-
-def test_the_key_itself_is_nowhere_in_the_unit_or_the_script() -> None:
-    resting(running(KEYED), hosts.converged(KEYED, service=with_keys()))
-    fresh = {**services.absent(), "key_file": services.KEY}
-    decision = acting(running(KEYED), hosts.converged(KEYED, service=fresh))
-    assert " --api-key-file /home/dev/keys " in (decision.after[SERVICE].unit or "")
-    assert candidate(running(KEYED), hosts.converged(KEYED, service=fresh))["key_file"] == "/home/dev/keys"
 
 
 def test_a_unit_that_somebody_edited_is_written_back() -> None:
@@ -281,24 +165,6 @@ def test_the_port_is_ours_where_our_process_has_it() -> None:
     resting(running(), hosts.converged(service={"port_holder": {"pid": 4711, "name": "llama-server"}}))
 
 
-def candidate(decide: Decide, seen: Observation) -> dict[str, Any]:
-    """The record that paddock-switch gets."""
-    script = acting(decide, seen).steps[0].script
-    words = shlex.split(json.loads(script.args[0])["script"].rpartition("\njob ")[2])
-    assert words[0] == "/home/dev/.local/share/paddock/bin/paddock-switch"
-    record: dict[str, Any] = json.loads(words[1])
-    return record
-
-
-@pytest.mark.parametrize(("size", "seconds"), [(152_000_000, 123), (12_000_000_000, 360), (70_000_000_000, 1520)])
-def test_a_big_model_gets_the_time_that_a_slow_disk_needs(size: int, seconds: int) -> None:
-    seen = hosts.converged(model={"file": {**hosts.bare_answers()["model"]["file"], "size": size}})
-    record = candidate(running(context=65536), seen)
-    assert (record["load_bytes"], record["seconds"]) == (size, seconds)
-    script = acting(running(context=65536), seen).steps[0].script
-    assert script.seconds > 2 * (6 * seconds + 600), "the slowest disk, and its completions, for the last good too"
-
-
 def test_another_device_to_wait_for_is_told_without_the_paths_of_the_command() -> None:
     before, after = (
         hosts.converged(hosts.wishes(backend="rpc", rpc_servers=[f"127.0.0.1:{port}"], n_cpu_moe=2))[SERVICE].unit or ""
@@ -308,95 +174,3 @@ def test_another_device_to_wait_for_is_told_without_the_paths_of_the_command() -
     assert "wait-device 127.0.0.1:50052 (60 s) -> 127.0.0.1:50053 (60 s)" in told
     assert "ExecStartPre" not in told
     assert "paddock-switch" not in told
-
-
-def test_the_record_holds_all_that_a_service_is_made_of() -> None:
-    after = acting(running(seed.wishes()), hosts.converged()).after[SERVICE]
-    record = candidate(running(seed.wishes()), hosts.converged())
-    assert (record["unit"], record["text"], record["stamp"]) == (UNIT, after.unit, after.running_stamp)
-    limits = {"MemoryMax": str(24 << 30), "MemorySwapMax": "0", "UMask": "0077", "RestartMaxDelayUSec": "5min"}
-    assert limits.items() <= record["limits"].items()
-    assert (record["url"], record["context"]) == ("http://127.0.0.1:8091", 122880)
-    assert f"/releases/{record['release']}/bin/llama-server" in record["server"]
-    assert (record["model"], record["load_bytes"]) == (hosts.MODEL_PATH, 12_000_000_000)
-
-
-@pytest.mark.parametrize(
-    ("data", "devices", "layers"),
-    [
-        ({}, [], None),
-        ({"backend": "rpc", "rpc_servers": ["127.0.0.1:50052"], "n_cpu_moe": 2}, ["127.0.0.1:50052"], 99),
-        ({"backend": "rpc", "rpc_servers": ["127.0.0.1:50052"], "gpu_layers": 5}, ["127.0.0.1:50052"], 5),
-    ],
-)
-def test_the_devices_that_are_demanded_are_in_the_record_and_waited_for_at_each_start(
-    data: dict[str, Any], devices: list[str], layers: int | None
-) -> None:
-    wanted = hosts.wishes(**data)
-    record = candidate(running(wanted), hosts.converged(wanted, service=services.absent()))
-    assert (record["devices"], record["layers"]) == (devices, layers)
-    waits = re.findall(r"^ExecStartPre=(.*)$", record["text"], re.M)
-    program = "/home/dev/.local/share/paddock/bin/paddock-switch"
-    assert waits == [f"{program} wait-device 60 {record['server']} {name}" for name in devices]
-
-
-def test_where_no_layer_is_to_be_on_a_device_none_is_demanded() -> None:
-    wanted = hosts.wishes(backend="rpc", rpc_servers=["127.0.0.1:50052"], gpu_layers=0)
-    record = candidate(running(wanted), hosts.converged(wanted, service=services.absent()))
-    assert (record["devices"], record["layers"]) == ([], 0)
-
-
-def test_a_laptops_card_is_waited_for_by_its_name() -> None:
-    seen = hosts.parsed(seed.laptop_answers())
-    assert boot.devices(seed.wishes(), seen) == ("CUDA0",)
-
-
-FAILED = {"stamp": "", "why": "--gone is no option of this release; it was stopped", "stopped": "5000000"}
-
-
-def test_the_next_run_tells_why_the_last_switch_failed() -> None:
-    stamp = hosts.converged()[SERVICE].running_stamp
-    seen = hosts.converged(service={"switch": {**FAILED, "stamp": stamp}, **shown(ActiveState="failed")})
-    assert reasons(running(), seen) == f"start llama-server: it is failed (the last time: {FAILED['why']})"
-
-
-def test_one_that_the_gate_stopped_was_stopped_by_nobody() -> None:
-    seen = hosts.converged(service={**STOPPED, "switch": FAILED, "port_taken": False})
-    assert "start llama-server: it is inactive" in reasons(running(), seen)
-    later = hosts.converged(service={**STOPPED, "switch": {**FAILED, "stopped": "4"}, "port_taken": False})
-    assert left_out(running(), later).startswith("somebody stopped")
-
-
-GUARDED = partial(decide.guarded, hosts.wishes())
-
-
-def test_the_switch_and_its_watchdog_are_installed_once_and_again_when_they_are_others() -> None:
-    assert reasons(GUARDED, hosts.converged(service={"guard": None})) == "paddock-switch is not there yet"
-    resting(GUARDED, hosts.converged())
-    other = {**hosts.converged_answers()["service"]["guard"], "program": "0" * 64}
-    assert "another paddock-switch" in reasons(GUARDED, hosts.converged(service={"guard": other}))
-    masked = {**hosts.converged_answers()["service"]["guard"], "timer": "masked"}
-    resting(GUARDED, hosts.converged(service={"guard": masked}))
-
-
-@pytest.mark.parametrize(
-    ("host", "url"),
-    [("127.0.0.1", "http://127.0.0.1:8091"), ("localhost", "http://localhost:8091"), ("::1", "http://[::1]:8091")],
-)
-def test_the_address_is_a_url(host: str, url: str) -> None:
-    assert unit.url(hosts.wishes(host=host).settings.service) == url
-
-
-LINGERING = partial(decide.lingering, False)
-
-
-@pytest.mark.parametrize("fields", [{"lingers": False}, {"user_manager": False}])
-def test_a_user_who_does_not_linger_is_made_to(fields: dict[str, Any]) -> None:
-    (step,) = acting(LINGERING, hosts.converged(host=fields)).steps
-    assert step.script.root
-    assert step.script.args == ("dev", "1000", "/home/dev/.local/share/paddock/created")
-
-
-def test_without_root_lingering_is_left_out_and_said_with_what_follows() -> None:
-    told = left_out(LINGERING, hosts.bare(host={"root": "none"}))
-    assert told.startswith("dev does not linger, so the service stops at logout and does not start at boot: ")
