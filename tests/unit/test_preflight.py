@@ -1,4 +1,4 @@
-"""What is said of a host before anything on it is touched, and at the end of a run."""
+"""What is said of a host before anything on it is touched, and whether root is asked for."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from roles.overview.needs import needs_root
-from roles.overview.preflight import preflight, verdict
-from roles.overview.status import row
-from roles.overview.summary import summary
+from roles.overview.preflight import preflight
 from tests.unit import browsers, hosts, machines, seed, services
 from tests.unit.deciding import Decide, judged, left_out, refusal, resting
 
@@ -58,27 +56,6 @@ def test_what_the_next_boot_will_break_is_said_before_it_does(next_boot: str | N
     gpu = {**machines.nvidia(seed.RTX_3050), "kernel_newest": "6.13.0"}
     seen = hosts.parsed(seed.laptop_answers(gpu={**gpu, "modules": {**gpu["modules"], "6.13.0": next_boot}}))
     assert "kernel 6.13.0 has " in left_out(judged(), seen)
-
-
-@pytest.mark.parametrize(
-    ("data", "changes", "told"),
-    [
-        ({}, {}, "nothing: driver, card, release, model and settings are as the last deploy left them"),
-        ({}, {"record": {"facts": None}}, "replan: nothing is recorded about this host yet"),
-        ({}, {"llama_cpp": {"releases": {}}}, "rebuild: release 012345678-"),
-        ({}, {"llama_cpp": {"compilers": {"/usr/bin/g++": "15.1.0"}}}, "rebuild: release 012345678-"),
-        ({"context": 65536}, {}, "replan: other settings"),
-        (
-            {},
-            {"model": {"file": {"kind": "file", "mode": 0, "uid": 0, "size": 5, "mtime_ns": 5}}},
-            "replan: another model",
-        ),
-        ({}, {"machine": {"kernel": "6.13.0"}}, f"rebench: kernel {machines.KERNEL} -> 6.13.0"),
-        ({}, {"gpu": machines.nvidia(seed.RTX_3050)}, "rebuild: a CUDA toolkit is needed and none was found"),
-    ],
-)
-def test_the_verdict_is_the_gravest_that_applies(data: dict[str, Any], changes: dict[str, Any], told: str) -> None:
-    assert str(verdict(hosts.wishes(**data), hosts.converged(**changes))).startswith(told)
 
 
 def test_a_cap_that_would_not_hold_is_only_said_where_a_warning_is_wanted() -> None:
@@ -216,43 +193,6 @@ BROWSERLESS = browsers.both(installed=False)
 def test_root_is_asked_for_only_where_something_due_needs_it(changes: dict[str, Any], expected: bool) -> None:
     seen = hosts.converged(**{**changes, "host": {**changes.get("host", {}), "root": "password"}})
     assert needs_root(hosts.wishes(), seen) is expected
-
-
-def test_the_last_line_tells_what_is_served_where_and_within_which_cap() -> None:
-    wanted = seed.wishes()
-    assert summary(wanted, hosts.converged(wanted)).startswith(
-        "serving Flint-abliterated-Mix-12G.gguf at http://127.0.0.1:8091 with llama.cpp 012345678, capped at 24576 MiB"
-    )
-
-
-@pytest.mark.parametrize(("state", "told"), [("failed", "failed"), ("inactive", "inactive"), ("", "not there")])
-def test_the_last_line_does_not_claim_what_does_not_run(state: str, told: str) -> None:
-    seen = hosts.bare(service={"properties": {"ActiveState": state}})
-    assert summary(hosts.wishes(), seen) == f"paddock-llama-server.service is {told}"
-
-
-def test_the_last_line_does_not_call_an_endless_cap_a_number() -> None:
-    properties = {**hosts.converged_answers()["service"]["properties"], "MemoryMax": "infinity"}
-    assert "capped at 0 MiB" not in summary(hosts.wishes(), hosts.converged(service={"properties": properties}))
-
-
-def test_the_last_line_and_the_status_tell_what_the_watchdog_found_of_this_service() -> None:
-    wanted, stamp = hosts.wishes(), hosts.converged_answers()["service"]["proved"]
-    found = {"watchdog": {"stamp": stamp, "said": "llama-server has lost its device"}}
-    seen = hosts.converged(service=found)
-    assert summary(wanted, seen).endswith("; the watchdog: llama-server has lost its device")
-    assert "the watchdog: llama-server has lost its device" in row(wanted, seen)[0].splitlines()
-    old = hosts.converged(service={"watchdog": {"stamp": "0" * 16, "said": "of another service"}})
-    assert "watchdog" not in summary(wanted, old) + row(wanted, old)[0]
-
-
-def test_the_status_tells_why_the_last_switch_did_not_pass() -> None:
-    switch = {
-        "stamp": "0" * 16,
-        "why": "llama-server answers on the CPU; the former service answers",
-    }
-    told = row(hosts.wishes(), hosts.converged(service={"switch": switch}))[0].splitlines()
-    assert f"the last switch: {switch['why']}" in told
 
 
 def test_a_part_of_the_host_that_cannot_be_looked_at_is_said_and_the_rest_stands() -> None:

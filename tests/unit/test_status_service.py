@@ -58,3 +58,12 @@ def test_brackets_in_a_name_are_no_markup(capsys: pytest.CaptureFixture[str], mo
     told = capsys.readouterr().err
     assert "some[/q4].gguf" in told
     assert "[bold]" in told
+
+
+def test_the_status_tells_why_the_last_switch_did_not_pass() -> None:
+    switch = {
+        "stamp": "0" * 16,
+        "why": "llama-server answers on the CPU; the former service answers",
+    }
+    told = row(hosts.wishes(), hosts.converged(service={"switch": switch}))[0].splitlines()
+    assert f"the last switch: {switch['why']}" in told

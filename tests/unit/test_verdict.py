@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from roles.gpu.classify import Nvidia
+from roles.overview.preflight import verdict
 from roles.overview.record import Facts
 from roles.overview.verdict import judge
+from tests.unit import hosts, machines, seed
 
 BEFORE = Facts(
     driver="570.124.06",
@@ -99,3 +101,24 @@ def test_the_reason_names_the_facts(names: tuple[str, ...], there: bool, reason:
 def test_a_gpu_that_went_away_is_told_as_none() -> None:
     gone = BEFORE.model_copy(update={"cards": (), "driver": None})
     assert judge(BEFORE, gone, Nvidia("none"), release_there=True).reason == "cards RTX 3050 (GPU-1, 6144 MiB) -> none"
+
+
+@pytest.mark.parametrize(
+    ("data", "changes", "told"),
+    [
+        ({}, {}, "nothing: driver, card, release, model and settings are as the last deploy left them"),
+        ({}, {"record": {"facts": None}}, "replan: nothing is recorded about this host yet"),
+        ({}, {"llama_cpp": {"releases": {}}}, "rebuild: release 012345678-"),
+        ({}, {"llama_cpp": {"compilers": {"/usr/bin/g++": "15.1.0"}}}, "rebuild: release 012345678-"),
+        ({"context": 65536}, {}, "replan: other settings"),
+        (
+            {},
+            {"model": {"file": {"kind": "file", "mode": 0, "uid": 0, "size": 5, "mtime_ns": 5}}},
+            "replan: another model",
+        ),
+        ({}, {"machine": {"kernel": "6.13.0"}}, f"rebench: kernel {machines.KERNEL} -> 6.13.0"),
+        ({}, {"gpu": machines.nvidia(seed.RTX_3050)}, "rebuild: a CUDA toolkit is needed and none was found"),
+    ],
+)
+def test_the_verdict_is_the_gravest_that_applies(data: dict[str, Any], changes: dict[str, Any], told: str) -> None:
+    assert str(verdict(hosts.wishes(**data), hosts.converged(**changes))).startswith(told)
