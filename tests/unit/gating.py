@@ -5,6 +5,7 @@ What a unit does when it is started is told by its stamp.
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from roles.service.gate import devices, proof, switch, watch
-from roles.service.gate.host import Served, Server
+from roles.service.gate.host import Served, Server, Trouble
 
 PID = str(os.getpid())
 LOG = (
@@ -85,6 +86,7 @@ class World:
         self.enabled, self.state, self.drop_ins, self.fails = "disabled", "inactive", "", ""
         (home / "data").mkdir()
         patch.setenv("HOME", str(home))
+        patch.setattr("time.sleep", lambda seconds: None)
         world = self
 
         class FakeServed(Served):
@@ -185,3 +187,18 @@ class World:
                 return self.running.answers["turn"]
             return 200, {"content": " it", "tokens_predicted": body["n_predict"], "timings": {"cache_n": 40 * second}}
         return 200, {"status": "ok"}
+
+
+def kept(world: World, name: str) -> Any:
+    path = world.home / "data" / name
+    return json.loads(path.read_text()) if path.exists() else None
+
+
+def failure(world: World, wanted: dict[str, Any]) -> str:
+    """Why a switch to this service did not pass: one line, noted too, and nothing is left to be taken up."""
+    with pytest.raises(Trouble) as told:
+        switch.switch(world.data, wanted)
+    assert kept(world, "switch.json")["why"] == str(told.value)
+    assert kept(world, "candidate.json") is None
+    assert "\n" not in str(told.value)
+    return str(told.value)

@@ -23,7 +23,6 @@ NO_PORT = ("couldn't bind HTTP server socket, hostname: 127.0.0.1, port: 8091",)
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """Its service was proved and runs."""
-    monkeypatch.setattr("time.sleep", lambda seconds: None)
     monkeypatch.setattr(module, "suspend_fix", lambda: "NVreg_X=1 keeps VRAM")
     monkeypatch.setattr(module, "slept", lambda: 0.0)
     made = World(tmp_path, monkeypatch)
