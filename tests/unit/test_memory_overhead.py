@@ -46,9 +46,17 @@ def test_the_history_tells_what_a_process_held_of_what_was_planned(tmp_path: Pat
         "cards": [{"name": "some", "uuid": "GPU-1"}],
         "resources": {"peak_vram_mib": 4900},
         "plan": {"devices": [share]},
+        "settings": {},
     }
-    others = [{**whole, "plan": None}, {**whole, "resources": {"peak_vram_mib": None}}, {"schema": 1}, 7]
+    others = [{**whole, "settings": None}, {**whole, "plan": None}, {**whole, "resources": {"peak_vram_mib": None}}, {"schema": 1}, 7]
     history = tmp_path / "history.jsonl"
     history.write_text("\n".join(map(json.dumps, [*others, whole])) + '\n{"release": "r1", "ca')
-    seen = MEMORY.seen.model_validate(look_at_memory({"folder": str(tmp_path / "none"), "history": str(history)}))
-    assert seen.measured == (Measured(release="r1", cards=CARD, held=4900, planned=4597),)
+    assert looked_at(history) == (Measured(release="r1", cards=CARD, held=4900, planned=4597),)
+    history.write_text(json.dumps({**whole, "settings": {"moe_cache_mib": 100}}))
+    [cached] = looked_at(history)
+    assert overhead("cuda", "r1", CARD, [cached]) == 208, "a cache of experts is no runtime: plans count it beside that"
+
+
+def looked_at(history: Path) -> tuple[Measured, ...]:
+    told = look_at_memory({"folder": str(history.parent / "none"), "history": str(history)})
+    return MEMORY.seen.model_validate(told).measured
