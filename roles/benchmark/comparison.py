@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,6 +17,7 @@ MOST = 5  # runs of a baseline; older ones are of another season
 HARMLESS = {"wide_spread", "few_tokens", "no_prompt_cache", "other_cpu_work"}
 BUILD = {"llama_ref", "llama_cmake_args"}  # settings that are another release, which is told already
 SHORT = 12  # characters of a digest that people see
+NEARLY = 0.02  # of the RAM: what a kernel keeps of it for itself is another share with every one
 
 What = Literal["machine", "kernel", "driver", "release", "model", "settings", "measuring"]
 
@@ -58,12 +60,13 @@ def differences(before: Result, now: Result) -> tuple[Difference, ...]:
 def _inputs(before: Result, now: Result) -> Iterator[tuple[What, str, Any, Any]]:
     for what, name, field in (
         ("machine", "processor", "cpu_info"),
-        ("machine", "RAM", "ram_bytes"),
         ("kernel", "kernel", "kernel"),
         ("driver", "driver", "driver"),
         ("release", "release", "release"),
     ):
         yield what, name, getattr(before, field), getattr(now, field)  # type: ignore[misc]
+    if not math.isclose(before.ram_bytes, now.ram_bytes, rel_tol=NEARLY):
+        yield "machine", "RAM", f"{before.ram_bytes / 1e9:.1f} GB", f"{now.ram_bytes / 1e9:.1f} GB"
     yield "machine", "GPU", _cards(before), _cards(now)
     yield "model", "model", _model(before), _model(now)
     for key in sorted({*before.settings, *now.settings} - BUILD):
@@ -94,9 +97,9 @@ def latest(results: Sequence[Result], rejected: frozenset[str] = frozenset()) ->
 
 
 def compared(before: Sequence[Result], now: Sequence[Result], groups: Sequence[Sequence[Result]] = ()) -> Comparison:
-    """Runs that can be trusted stand for their group, where it has any."""
+    """Runs that can be trusted stand for their group, where it has any; of the other `groups` those alone."""
     before, now = (_trusted(group)[-MOST:] for group in (before, now))
-    others = [[run(each) for each in group if each not in (*before, *now)] for group in groups]
+    others = [[run(each) for each in group if each not in (*before, *now) and not _doubts(each)] for group in groups]
     judgement = judge.judge([run(each) for each in before], [run(each) for each in now], [one for one in others if one])
     flags = [f"{when}: {flag.why}" for when, group in (("before", before), ("now", now)) for flag in _doubts(group[-1])]
     return Comparison(tuple(before), tuple(now), differences(before[-1], now[-1]), judgement, tuple(flags))

@@ -48,6 +48,8 @@ CARD = {"name": "RTX 3050", "uuid": "GPU-1", "memory_total": 6144}
         ({"n_cpu_moe": 44, "settings": {"a": 1}}, {"n_cpu_moe": 43, "settings": {"a": 2}}, ["a 1 -> 2"]),
         ({"tokens": 64}, {"tokens": 128}, ["benchmark_tokens 64 -> 128"]),
         ({"cpu_info": "Ryzen 5"}, {"cpu_info": "Ryzen 7"}, ["processor Ryzen 5 -> Ryzen 7"]),
+        ({"ram_bytes": 33_510_146_048}, {"ram_bytes": 67_214_622_720}, ["RAM 33.5 GB -> 67.2 GB"]),
+        ({"ram_bytes": 33_510_146_048}, {"ram_bytes": 33_496_514_560}, []),  # another kernel's share of the same RAM
     ],
 )
 def test_what_went_in_differently(before: dict[str, Any], now: dict[str, Any], said: list[str]) -> None:
@@ -109,6 +111,17 @@ def test_runs_that_cannot_be_trusted_stand_for_nothing_where_there_are_others() 
     alone = compared(slower("2", 0.5, flags=flag), result("3", driver="580"))
     assert names(alone.before) == ["2"]
     assert "not to be trusted: before: the machine ran on its battery" in words.verdict(alone)
+
+
+def test_nor_do_they_tell_how_much_runs_differ_here() -> None:
+    flag = [{"flag": "battery", "why": "the machine ran on its battery"}]
+    runs = [
+        result("1"),
+        *(slower(str(at), 0.2, flags=flag) for at in (2, 4)),
+        result("3"),
+        slower("5", 0.9, driver="580"),
+    ]
+    assert compared(*runs).judgement == compared(runs[0], *runs[3:]).judgement
 
 
 def test_a_verdict_names_what_changed_first() -> None:
