@@ -121,6 +121,7 @@ def _wire(wishes: Wishes, kind: Kind, told: dict[str, Any], observation: Observa
     settings = wishes.settings
     return {
         "unit": UNIT,
+        "manager": scopes.of(settings.service).manager,
         "url": url(settings.service),
         "history": HISTORY,
         "key_file": key_file(settings.service, observation[HOST]),

@@ -170,7 +170,7 @@ def spent() -> dict[str, float]:
 
 
 def run(job: dict[str, Any]) -> None:
-    process = Process(job["unit"])
+    process = Process(job["unit"], job["manager"])
     if not process.pid:
         fail("llama-server does not run, so there is nothing to measure")
     part, server = Part(job), Server(job["url"], job["key_file"])

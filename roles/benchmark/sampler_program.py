@@ -106,14 +106,14 @@ class Gpu:
 
 class Process:
     """llama-server's process and its unit's cgroup; `limit` and `quota` are the unit's own, None where there are none.
+    `manager`: whose unit it is, `user` or `system`.
 
     Where no memory controller serves the user's units, the process's own numbers stand in.
     """
 
-    def __init__(self, unit: str) -> None:
+    def __init__(self, unit: str, manager: str) -> None:
         names = ["MainPID", "ControlGroup", "MemoryMax", "CPUQuotaPerSecUSec"]
-        theirs = [] if os.path.exists("/etc/systemd/system/" + unit) else ["--user"]
-        show = ["systemctl", *theirs, "show", "-p", ",".join(names), unit]
+        show = ["systemctl", "--" + manager, "show", "-p", ",".join(names), unit]
         told = subprocess.run(show, stdout=subprocess.PIPE, text=True, timeout=30).stdout
         properties = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
         self.pid = int(properties.get("MainPID") or 0)

@@ -20,6 +20,7 @@ TEXT = packed(2000)  # words are tokens here: 2048 deep, with what comes after, 
 def wire(url: str, **changes: Any) -> dict[str, Any]:
     return {
         "unit": "paddock-llama-server.service",
+        "manager": "user",
         "url": url,
         "history": "~/data/benchmarks.jsonl",
         "key_file": "",

@@ -112,6 +112,7 @@ def test_the_runner_is_told_what_is_served_and_what_is_wanted() -> None:
     about = wire.pop("about")
     assert wire == {
         "unit": "paddock-llama-server.service",
+        "manager": "user",
         "url": "http://127.0.0.1:8091",
         "key_file": "",
         "history": "~/.local/share/paddock/benchmarks.jsonl",
@@ -212,7 +213,7 @@ def test_a_service_that_root_alone_may_stop_is_measured_without_llama_bench() ->
     wishes = hosts.wishes(service_scope="system", benchmark_llama_bench=True)
     decision = decide.measured_in_full(wishes, lambda lines: None, hosts.converged(wishes))
     assert decision.left_out == f"benchmark_llama_bench: {decide.ROOTS}"
-    assert told(decision)["bench"] == []
+    assert (told(decision)["bench"], told(decision)["manager"]) == ([], "system")
 
 
 def test_a_smoke_run_never_stops_the_service() -> None:

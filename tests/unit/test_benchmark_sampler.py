@@ -168,13 +168,22 @@ def test_the_process_and_its_limits_are_the_units(tmp_path: Path, monkeypatch: p
     for name, value in made.env.items():
         monkeypatch.setenv(name, value)
     measuring.prepared(made, CPUQuotaPerSecUSec="1.800000s", ControlGroup="/user.slice/a")
-    process = Process("some.service")
+    process = Process("some.service", "user")
     assert (process.pid, process.limit, process.quota) == (os.getpid(), 64 << 30, "180 %")
     assert process.folder == "/sys/fs/cgroup/user.slice/a"
     measuring.prepared(made, MemoryMax="infinity", CPUQuotaPerSecUSec="500ms")
-    assert (Process("some.service").limit, Process("some.service").quota) == (None, "50 %")
+    assert (Process("some.service", "user").limit, Process("some.service", "user").quota) == (None, "50 %")
     measuring.prepared(made)
-    assert Process("some.service").quota is None
+    assert Process("some.service", "user").quota is None
+
+
+@pytest.mark.parametrize(("manager", "pid"), [("user", 8), ("system", 7)])
+def test_where_another_account_has_a_service_of_that_name_each_measures_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manager: str, pid: int
+) -> None:
+    both = 'test "$1" = --system && echo MainPID=7 || echo MainPID=8'
+    monkeypatch.setenv("PATH", local.tool(tmp_path / "bin", "systemctl", both))
+    assert Process("some.service", manager).pid == pid
 
 
 def test_memory_is_the_cgroups_where_it_counts_and_else_the_process_own(tmp_path: Path) -> None:

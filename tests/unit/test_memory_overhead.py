@@ -48,7 +48,13 @@ def test_the_history_tells_what_a_process_held_of_what_was_planned(tmp_path: Pat
         "plan": {"devices": [share]},
         "settings": {},
     }
-    others = [{**whole, "settings": None}, {**whole, "plan": None}, {**whole, "resources": {"peak_vram_mib": None}}, {"schema": 1}, 7]
+    others = [
+        {**whole, "settings": None},
+        {**whole, "plan": None},
+        {**whole, "resources": {"peak_vram_mib": None}},
+        {"schema": 1},
+        7,
+    ]
     history = tmp_path / "history.jsonl"
     history.write_text("\n".join(map(json.dumps, [*others, whole])) + '\n{"release": "r1", "ca')
     assert looked_at(history) == (Measured(release="r1", cards=CARD, held=4900, planned=4597),)
