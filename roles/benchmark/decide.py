@@ -8,7 +8,7 @@ from typing import Any
 from roles import job
 from roles.benchmark import runner
 from roles.benchmark.observe import BENCHMARK, HISTORY
-from roles.benchmark.record import Kind, Result
+from roles.benchmark.record import SCHEMA, Kind, Result
 from roles.benchmark.told import about, configuration
 from roles.gpu.classify import classify
 from roles.gpu.observe import GPU
@@ -124,6 +124,7 @@ def _wire(wishes: Wishes, kind: Kind, told: dict[str, Any], observation: Observa
         "manager": scopes.of(settings.service).manager,
         "url": url(settings.service),
         "history": HISTORY,
+        "schema": SCHEMA,
         "key_file": key_file(settings.service, observation[HOST]),
         "kind": kind,
         "depths": depths(settings, "full" if kind == "full" else "smoke"),

@@ -211,8 +211,7 @@ def record(
     kind = " ".join(filter(None, [job["about"].get("model_type", ""), told.pop("model_ftype")]))
     kept = {name: state[name] for name in ("run", "test_time", "interrupted", "left_out")}
     line = {
-        "schema": 2,
-        "kind": job["kind"],
+        **{name: job[name] for name in ("schema", "kind")},
         **kept,
         "duration": round(watch.state()["duration"], 1),
         **job["about"],

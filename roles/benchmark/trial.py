@@ -10,7 +10,7 @@ from roles import job
 from roles.benchmark import decide, words
 from roles.benchmark.comparison import Comparison
 from roles.benchmark.observe import BENCHMARK, HISTORY
-from roles.benchmark.record import Result
+from roles.benchmark.record import SCHEMA, Result
 from roles.benchmark.told import about
 from roles.host import HOST
 from roles.observation import Observation
@@ -52,10 +52,13 @@ def alternated(wishes: Wishes, known: Sequence[Result], due: bool, seen: Observa
     for turn in range(1, ROUNDS + 1):
         for told, name in works:
             there = candidate.back(scopes.USER.program(seen[HOST]), "for a measurement", seen)
-            run = decide.alternately(wishes, told, seen)
-            where = f"round {turn} of {ROUNDS}"
+            run, where = decide.alternately(wishes, told, seen), f"round {turn} of {ROUNDS}"
+            # The one that is wanted comes back where there are no figures of the former one.
+            back = job.follow(there) if name == "former" else None
             steps.append(Step(f"serve the {name} release, {where}", job.follow(there), goes_on=job.goes_on(there)))
-            steps.append(Step(f"measure the {name} release, {where}", job.follow(run), goes_on=job.goes_on(run)))
+            steps.append(
+                Step(f"measure the {name} release, {where}", job.follow(run), goes_on=job.goes_on(run), undo=back)
+            )
     last = seen[BENCHMARK].last
     told_of = f"measure {old.release} and {new['release']} in alternation, {ROUNDS} times each"
     after = seen.replace(BENCHMARK, last=last.model_copy(update={"run": "alternated"}) if last else None)
@@ -72,7 +75,7 @@ def kept(wishes: Wishes, found: Comparison | None, told: Callable[[str], None], 
     old, now = found.before[-1], found.now[-1]
     reason = f"release {now.release} was measured slower than {old.release}"
     rejected = {**dict(list(seen[SERVICE].rejected.items())[1 - KEPT :]), now.stamp: reason}
-    event = {"schema": 2, "kind": "taken back", "stamp": now.stamp, "why": words.verdict(found)}
+    event = {"schema": SCHEMA, "kind": "taken back", "stamp": now.stamp, "why": words.verdict(found)}
     notes = (json.dumps(rejected), json.dumps(event), HISTORY)
     work = candidate.taken_back(scopes.USER.program(seen[HOST]), reason, notes, seen)
     return Decision(

@@ -9,7 +9,7 @@ from typing import Any
 
 from roles.benchmark import runner
 from roles.benchmark.passage import packed
-from roles.benchmark.record import Result, parsed
+from roles.benchmark.record import SCHEMA, Result, parsed
 from roles.remote import Script
 from tests.unit import local
 from tests.unit.fake_systemd import FakeSystemd
@@ -23,6 +23,7 @@ def wire(url: str, **changes: Any) -> dict[str, Any]:
         "manager": "user",
         "url": url,
         "history": "~/data/benchmarks.jsonl",
+        "schema": SCHEMA,
         "key_file": "",
         "kind": "smoke",
         "depths": [0, 1024],

@@ -115,6 +115,7 @@ def test_the_runner_is_told_what_is_served_and_what_is_wanted() -> None:
         "manager": "user",
         "url": "http://127.0.0.1:8091",
         "key_file": "",
+        "schema": 2,
         "history": "~/.local/share/paddock/benchmarks.jsonl",
         "kind": "smoke",
         "depths": [0, 2048],

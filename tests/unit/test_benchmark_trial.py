@@ -153,6 +153,9 @@ def test_old_and_new_are_measured_in_turns_and_the_new_one_serves_in_the_end() -
     assert [OLD in script for script in scripts[1::2]] == [True, False, True, False]
     assert [NEW in script for script in scripts[1::2]] == [False, True, False, True]
     assert all('"kind": "ab"' in script for script in scripts[1::2])
+    serve, measure = decision.steps[:2]
+    assert measure.undo == serve.script, "where the former cannot be measured, the new one comes back"
+    assert [step.undo for step in decision.steps].count(None) == 6
 
 
 def test_what_was_served_before_is_measured_under_the_kernel_and_driver_of_now() -> None:
