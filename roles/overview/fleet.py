@@ -55,6 +55,8 @@ def fleet() -> None:
 def row(state: State, host: Host, wishes: Wishes, seen: Observation) -> Row:
     """Machine, verdict and reason. Raises what `fleet` catches."""
     wishes = with_header(wishes, seen)
+    if problem := decide.hopeless(wishes, seen):
+        return machine(seen), "no", problem  # a deploy would say so before it asked anybody
     refused = None
     try:
         plan = cap.own_plan(wishes, seen)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from pyinfra.api import Host, State
 from rich.console import Console
 from rich.table import Table
 
@@ -106,3 +108,11 @@ def test_a_plan_says_whether_it_fits_and_why(fields: dict[str, Any], fits: str, 
     told = fleet.by_plan(wanted, plan, seen)
     assert told[0] == fits
     assert why in told[1]
+
+
+def test_what_a_deploy_would_refuse_at_once_is_a_no_here_too() -> None:
+    wanted = hosts.wishes(server_args=["--mmproj", "/x.gguf"])
+    state, host = SimpleNamespace(), SimpleNamespace()  # nothing is asked of them
+    told = fleet.row(cast(State, state), cast(Host, host), wanted, hosts.converged(wanted))
+    assert told[1] == "no"
+    assert told[2].startswith("server_args: --mmproj takes memory that llama-fit-params does not count")
