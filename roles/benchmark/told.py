@@ -81,7 +81,7 @@ def about(wishes: Wishes, unit: Unit, observation: Observation) -> dict[str, Any
         "n_cpu_moe": count("--n-cpu-moe"),
         "flash_attn": told.get("-fa", "auto"),
         "load_mode": wishes.settings.service.load_mode,
-        "plan": plan.model_dump(mode="json", exclude={"tried"}) if plan else None,
+        "plan": plan.model_dump(mode="json", exclude={"inputs", "tried"}) if plan else None,
         "settings": chosen,
         "settings_digest": hashlib.sha256(json.dumps(chosen, sort_keys=True).encode()).hexdigest()[:16],
     }

@@ -75,10 +75,13 @@ def planned(
     job = question.job(wishes, release, kind, () if there else headers, observation)
     job |= {"pause": False, "check": "warn"} if gentle else {}
     what = "" if there else ", by the header of the model"
+    why = wanted.changes(job["inputs"], observation[MEMORY].plans.values()) or (
+        "as asked" if plan else "nothing is planned yet"
+    )
     pause = "; llama-server stops for it, as it leaves the card no room for a question" if job["pause"] else ""
     return Decision(
         _after(wishes, kind, bool(moe_layers), observation),
-        reasons=(f"plan the memory with llama.cpp itself{what}: {_why(observation)}{pause}",),
+        reasons=(f"plan the memory with llama.cpp itself{what}: {why}{pause}",),
         left_out=_without_experts(wishes, observation) or None,
         steps=_steps(wishes, job, SECONDS, tell),
     )
@@ -194,10 +197,6 @@ def exploring(
         "dense_bytes": told.dense_bytes if told else 0,
         "expert_bytes": list(told.expert_bytes) if told else [],
     }
-
-
-def _why(observation: Observation) -> str:
-    return "nothing is planned yet" if not observation[MEMORY].plans else "another release, model, card or setting"
 
 
 def _after(wishes: Wishes, kind: str, moe: bool, observation: Observation) -> Observation:

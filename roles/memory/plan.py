@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from pydantic import Field
+
 from roles.observation import Seen
 
 
@@ -51,8 +55,9 @@ class Tried(Split):
 
 
 class Plan(Split):
-    """A split of the model, and what it takes. `digest` is of everything that it was made from: release, model,
-    settings, cards. `offloaded` layers of `layers` are on a device, as llama.cpp counts them (its output layer too).
+    """A split of the model, and what it takes. `inputs` is everything that it was made from (release, model, settings,
+    cards), and `digest` theirs. `offloaded` layers of `layers` are on a device, as llama.cpp counts them (its output
+    layer too).
 
     `made`: it is no prediction of a dry run. `checked`: llama.cpp was asked; otherwise there are no figures. `problem`:
     why it does not fit, empty where it does; `nothing_fits`: nor does any other split of this model. `moe_layers` have
@@ -63,6 +68,7 @@ class Plan(Split):
     """
 
     digest: str
+    inputs: dict[str, Any] = Field(default_factory=dict)
     release: str = ""
     backend: str = ""
     made: bool = True

@@ -167,6 +167,7 @@ def unchecked(job: dict[str, Any], split: dict[str, Any]) -> dict[str, Any]:
     return {
         "schema": 1,
         "digest": job["digest"],
+        "inputs": job["inputs"],
         "release": job["release"],
         "backend": job["backend"],
         "checked": False,

@@ -31,6 +31,7 @@ def job(
     layers, moe_layers = wanted.anatomy(wishes, observation)
     return {
         "digest": wanted.digest(wishes, observation),
+        "inputs": wanted.inputs(wishes, observation),
         "release": release.key,
         "bin": f"{release.folder(host.data_dir)}/bin",
         "folder": FOLDER,

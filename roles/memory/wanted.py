@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from roles.gpu.classify import Nvidia, classify
@@ -23,9 +24,8 @@ from roles.wishes import Wishes
 
 # MiB that a desktop takes of the card that shows it: the article that Paddock was made for measured about 0.75 GB.
 DESKTOP = 768
-
-
 VERSION = 1  # raise it when another plan would come of the same wishes
+LONG = {"model", "server_args", "cards"}  # inputs that no sentence has room for
 
 
 class NotPlanned(CannotBuild):
@@ -62,21 +62,45 @@ def needed_plan(wishes: Wishes, observation: Observation) -> Plan | None:
     return plan
 
 
-def digest(wishes: Wishes, observation: Observation) -> str:
-    """Of everything that a plan is made from. What varies while people work (VRAM in use, a display that is plugged in)
-    is not among it. Raises CannotBuild."""
-    service, memory, kind = wishes.settings.service, wishes.settings.memory, backend(wishes, observation)
-    inputs = {
+def inputs(wishes: Wishes, observation: Observation) -> dict[str, Any]:
+    """Everything that a plan is made from, as JSON holds it. What varies while people work (VRAM in use, a display that
+    is plugged in) is not among it. Raises CannotBuild."""
+    settings, kind = wishes.settings, backend(wishes, observation)
+    options = words(settings.service, settings.llama_cpp.rpc_servers)
+    found = {
         "version": VERSION,
         "release": wanted_release(wishes, observation).key,
         "model": model_identity(wishes, observation),
         "backend": kind,
-        "words": [*words(service, wishes.settings.llama_cpp.rpc_servers), *service.server_args],
-        "split": [service.gpu_layers, service.n_cpu_moe, service.moe_cache_mib] if kind != "cpu" else [],
-        "cards": [[gpu.uuid, gpu.name, gpu.memory_total] for gpu in nvidia(observation).gpus] if kind == "cuda" else [],
-        "memory": [memory.vram_reserve_mib, memory.vram_margin_mib, memory.vram_limit_mib] if kind != "cpu" else [],
+        **dict(zip(options[::2], options[1::2], strict=True)),
+        "server_args": list(settings.service.server_args),
     }
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
+    if kind != "cpu":
+        found |= settings.service.model_dump(include={"gpu_layers", "n_cpu_moe", "moe_cache_mib"})
+        found |= settings.memory.model_dump(include={"vram_reserve_mib", "vram_margin_mib", "vram_limit_mib"})
+    if kind == "cuda":
+        found["cards"] = [[gpu.uuid, gpu.name, gpu.memory_total] for gpu in nvidia(observation).gpus]
+    return found
+
+
+def digest(wishes: Wishes, observation: Observation) -> str:
+    """Of the inputs: the name of a plan. Raises CannotBuild."""
+    told = json.dumps(inputs(wishes, observation), sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def changes(now: dict[str, Any], plans: Iterable[Plan]) -> str:
+    """In words what differs from the recorded plan that is nearest to what is wanted; empty where there is none."""
+
+    def differing(before: dict[str, Any]) -> list[str]:
+        return [name for name in {**now, **before} if before.get(name) != now.get(name)]
+
+    def told(name: str) -> str:
+        old, new = ("none" if each.get(name) is None else each[name] for each in (before, now))
+        return f"another {name}" if name in LONG else f"{name} {old} -> {new}"
+
+    before = min((plan.inputs for plan in plans if plan.inputs), key=lambda each: len(differing(each)), default=now)
+    return ", ".join(map(told, differing(before)))
 
 
 def model_identity(wishes: Wishes, observation: Observation) -> str:

@@ -108,6 +108,7 @@ class Fake:
         """What the program is told; `changes` go over it."""
         return {
             "digest": "d1",
+            "inputs": {},
             "release": "r1",
             "bin": str(self.bin),
             "folder": "~/.local/share/paddock/plans",

@@ -165,6 +165,7 @@ def plans_on(wanted: Wishes, seen: Observation, **fields: Any) -> dict[str, Any]
     free = {"device": device, "name": "some", "total": 6144, "reserve": 768, "margin": 256, "overhead": 320}
     told = {
         "digest": digest,
+        "inputs": memory.inputs(wanted, seen),
         "backend": kind,
         "gpu_layers": 99 if service.gpu_layers == "auto" else service.gpu_layers,
         "n_cpu_moe": 44 if service.n_cpu_moe == "auto" else service.n_cpu_moe,

@@ -157,3 +157,4 @@ def test_a_plan_that_is_asked_for_anew_is_made_though_there_is_one() -> None:
     decision = decide.planned(wishes, (), None, hosts.converged(wishes), again=True)
     assert decision.refusal is None
     assert len(decision.steps) == 1
+    assert decision.reasons == ("plan the memory with llama.cpp itself: as asked",)

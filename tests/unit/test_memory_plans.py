@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,7 +18,8 @@ from roles.memory.observe import MEMORY, MemorySeen
 from roles.memory.plan import Plan
 from tests.unit import hosts, machines, seed
 from tests.unit.deciding import acting, at_rest, left_out, reasons, resting
-from tests.unit.planned import RPC, laptop, planned, unplanned, with_plan
+from tests.unit.fake_oracle import Fake
+from tests.unit.planned import RPC, job, laptop, planned, unplanned, with_plan
 
 
 def test_what_was_planned_once_is_not_asked_again() -> None:
@@ -59,6 +61,35 @@ def test_everything_that_decides_about_memory_asks_for_another_plan(
 def test_what_takes_no_vram_does_not(data: dict[str, Any]) -> None:
     before, after = hosts.wishes(**RPC), hosts.wishes(**{**RPC, **data})
     assert wanted.plan_of(after, hosts.converged(before)) == wanted.plan_of(before, hosts.converged(before))
+
+
+@pytest.mark.parametrize(
+    ("data", "changes", "why"),
+    [
+        ({"context": 65536, "vram_limit_mib": 4096}, {}, "-c 32768 -> 65536, vram_limit_mib none -> 4096"),
+        ({"n_cpu_moe": 40}, {}, "n_cpu_moe auto -> 40"),
+        ({"server_args": ["--no-kv-offload"]}, {}, "another server_args"),
+        ({}, {"model": {"file": {"kind": "file", "mode": 0, "uid": 0, "size": 5, "mtime_ns": 5}}}, "another model"),
+    ],
+)
+def test_why_it_is_planned_anew_is_told_by_name(data: dict[str, Any], changes: dict[str, Any], why: str) -> None:
+    after = hosts.wishes(**{**RPC, **data})
+    told = reasons(planned(after), hosts.converged(hosts.wishes(**RPC), **changes))
+    assert told == f"plan the memory with llama.cpp itself: {why}"
+
+
+def test_of_several_plans_the_nearest_is_compared_and_the_host_records_what_each_was_made_from(
+    tmp_path: Path,
+) -> None:
+    wishes = hosts.wishes(**RPC)
+    seen = hosts.converged(wishes)
+    now = wanted.inputs(wishes, seen)
+    [plan] = seen[MEMORY].plans.values()
+    others = [plan.model_copy(update={"inputs": each}) for each in ({"-c": "1"}, {**now, "-ub": "1"}, {})]
+    assert wanted.changes(now, others) == "-ub 1 -> 512"
+    assert wanted.changes(now, others[2:]) == ""
+    asked = job(planned(wishes), unplanned(wishes))
+    assert Fake(tmp_path).plan(inputs=asked["inputs"])["inputs"] == now
 
 
 @pytest.mark.parametrize("used", [10, 6000])
