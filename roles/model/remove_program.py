@@ -1,6 +1,7 @@
 """Runs on the host: removes downloaded models. Arguments: the folder of all models, then folders below it.
 
-Only what a download wrote goes; what else lies there stays, and so does all of a model that a process uses.
+Only what a download wrote goes; what else lies there stays, and so does all of a model that a process uses. `*` is all
+of them, used or not: for a host that is to have none.
 """
 
 from __future__ import annotations
@@ -25,8 +26,12 @@ def remove(folder: str, paths: list[str]) -> None:
 
 def main() -> None:
     root = os.path.realpath(os.path.expanduser(sys.argv[1]))
-    there, used = downloads(root), below(root, used_by_processes(root))
-    for folder in sys.argv[2:]:
+    there = downloads(root)
+    if sys.argv[2:] == ["*"]:
+        wanted, used = list(there), []
+    else:
+        wanted, used = sys.argv[2:], below(root, used_by_processes(root))
+    for folder in wanted:
         if folder in there and not {folder, os.path.dirname(folder), "."} & set(used):
             remove(os.path.join(root, folder), there[folder])
 

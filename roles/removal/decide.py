@@ -7,6 +7,8 @@ from pathlib import Path
 
 from roles.distribution import manager
 from roles.host import AWAY, HOST, HostSeen, no_root
+from roles.machine import MODELS
+from roles.model.collect import REMOVE
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.packages.decide import RECORD
@@ -33,7 +35,7 @@ class Wanted:
 def removed(wanted: Wanted, has_password: bool, observation: Observation) -> Decision:
     """Nothing is on the host that Paddock made, but for what is kept."""
     host, seen = observation[HOST], observation[MADE]
-    models = 0 if wanted.keep_models else seen.models
+    models = seen.stored and not wanted.keep_models
     packages = wanted.remove_packages and bool(seen.packages or seen.unsettled)
     ours = [*seen.units, *seen.policies, *seen.data, *(["system"] if seen.system else [])]
     record = seen.recorded and not wanted.keep_models
@@ -54,6 +56,8 @@ def removed(wanted: Wanted, has_password: bool, observation: Observation) -> Dec
         steps.append(Step("bring models and notes home", Script(PLACE, home, root=True, seconds=PLACE_SECONDS)))
     if needs or (may and any(not path.startswith(host.home + "/") for path in seen.paths)):
         steps.append(Step("take back what root made", by_root(wanted, host, seen)))
+    if models:
+        steps.append(Step("remove the models", Script(REMOVE, (MODELS, "*"), seconds=STOP_SECONDS, python=True)))
     kept = "models" if wanted.keep_models else ""
     steps.append(Step("remove the rest", Script(REST, (kept,), seconds=STOP_SECONDS)))
     after, why = _after(wanted, observation), (*reasons(wanted, seen), *offered(wanted, seen))
@@ -80,7 +84,7 @@ def reasons(wanted: Wanted, seen: MadeSeen) -> list[str]:
     told += ["turn lingering off, which Paddock turned on"] if seen.linger else []
     if seen.rest:
         told.append(f"remove releases, sources and notes: {seen.rest / 1e9:.1f} GB")
-    if seen.models and not wanted.keep_models:
+    if seen.stored and not wanted.keep_models:
         told.append(f"remove the downloaded models: {seen.models / 1e9:.1f} GB; --data keep_models=true keeps them")
     if wanted.remove_packages and seen.packages:
         told.append(f"remove the packages that came by Paddock: {len(seen.packages)}")
@@ -105,13 +109,22 @@ def stays(wanted: Wanted, host: HostSeen, seen: MadeSeen) -> str | None:
         log = LOGS.get(manager(host) or "", "the package manager's log")
         where = "" if wanted.keep_models else f", whose record goes with the rest; {log} tells when they came"
         told.append(f"{len(seen.packages)} packages that came by Paddock{where}")
-    if wanted.keep_models and seen.models:
-        told.append(f"models of {seen.models / 1e9:.1f} GB in ~/.local/share/paddock/models")
+    if wanted.keep_models and seen.stored:
+        told.append(f"models of {seen.models / 1e9:.1f} GB in {MODELS}")
+    if seen.others:
+        told.append(f"what no download wrote in {MODELS}, a link or a mount there too")
     return f"left on the host: {'; '.join(told)}" if told else None
 
 
 def _after(wanted: Wanted, observation: Observation) -> Observation:
     seen, keep = observation[MADE], wanted.keep_models
     packages = () if wanted.remove_packages or not keep else seen.packages
-    gone = MadeSeen(drop_ins=seen.drop_ins, packages=packages, recorded=keep, models=seen.models if keep else 0)
+    gone = MadeSeen(
+        drop_ins=seen.drop_ins,
+        packages=packages,
+        recorded=keep,
+        stored=keep and seen.stored,
+        others=seen.others,
+        models=seen.models if keep else 0,
+    )
     return observation.replace(MADE, **gone.model_dump()).replace(HOST, data="", stranded=False)

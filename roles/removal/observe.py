@@ -6,6 +6,7 @@ from typing import Any
 
 from roles.browser.table import FILE, FOLDERS
 from roles.host import AWAY
+from roles.model.observe_stored import downloads, sidecar_of
 from roles.observation import Fragment, Seen
 from roles.probe_tools import entries, owner, read
 
@@ -19,15 +20,28 @@ def look_at_made(ask: dict[str, Any]) -> dict[str, Any]:
     def recorded(name: str) -> list[str]:
         return (read(data + "/created/" + name) or "").splitlines()
 
-    def size(folder: str) -> int:
+    def files(folder: str) -> list[str]:
+        """All below a folder; links are files, whatever they lead to."""
+        found = []
+        for place, folders, names in os.walk(folder):
+            links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+            found += [os.path.join(place, name) for name in names + links]
+        return found
+
+    def size(paths: list[str]) -> int:
         total = 0
-        for place, _, names in os.walk(folder):
-            for name in names:
-                try:
-                    total += os.lstat(os.path.join(place, name)).st_blocks * 512
-                except OSError:
-                    continue
+        for path in paths:
+            try:
+                total += os.lstat(path).st_blocks * 512
+            except OSError:
+                continue
         return total
+
+    models = data + "/models"
+    root = os.path.realpath(models)
+    stored = [path for paths in downloads(root).values() for path in paths]
+    # A link and a mount are the user's too, and what is behind them is not looked through.
+    others = os.path.islink(models) or os.path.ismount(models) or bool(set(files(models)) - set(stored))
 
     units = os.path.expanduser("~/.config/systemd/user")
     names = [name for name in entries(units) if name.startswith("paddock-")]
@@ -45,10 +59,12 @@ def look_at_made(ask: dict[str, Any]) -> dict[str, Any]:
         "unsettled": bool(recorded("packages.before")),
         "paths": [path for path in recorded("paths") if os.path.isdir(path)],
         "data": [name for name in entries(data) if name not in ("models", "created", ".claim")],
-        "recorded": os.path.isdir(data),
+        "recorded": os.path.isdir(data) and not (others and entries(data) == ["models"]),
         "cache": os.path.isdir(cache),
-        "models": size(data + "/models"),
-        "rest": sum(size(data + "/" + name) for name in entries(data) if name != "models") + size(cache),
+        "stored": bool(stored),
+        "others": others,
+        "models": size(stored),
+        "rest": sum(size(files(data + "/" + name)) for name in entries(data) if name != "models") + size(files(cache)),
     }
 
 
@@ -57,7 +73,8 @@ class MadeSeen(Seen):
     user's manager; `drop_ins`: the user's own beside them. `policies`: our files in the browsers' folders. `linger`:
     Paddock turned it on. `packages`: those that came by Paddock; `unsettled`: an installation was killed, and its list
     is to be made. `paths`: folders that were absent before the first run and are there now. `data`: what lies in our
-    own folder beside models and record; `recorded`: that folder is there. `models`, `rest`: bytes on disk."""
+    own folder beside models and record; `recorded`: that folder is there, for more than what is not ours. `stored`:
+    models that downloads wrote; `others`: something else among them, which is the user's. `models`, `rest`: bytes."""
 
     system: bool = False
     units: tuple[str, ...] = ()
@@ -70,6 +87,8 @@ class MadeSeen(Seen):
     data: tuple[str, ...] = ()
     recorded: bool = False
     cache: bool = False
+    stored: bool = False
+    others: bool = False
     models: int = 0
     rest: int = 0
 
@@ -78,4 +97,4 @@ def ask_for_made(_: Any) -> dict[str, Any]:
     return {"policies": [f"{folder}/{FILE}" for folder in FOLDERS], "away": AWAY}
 
 
-MADE = Fragment("made", look_at_made, ask_for_made, MadeSeen)
+MADE = Fragment("made", look_at_made, ask_for_made, MadeSeen, helpers=(sidecar_of, downloads))

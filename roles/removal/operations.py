@@ -45,7 +45,7 @@ def gone(wanted: Wanted) -> Generator[PyinfraCommand]:
         if left.steps:
             return Decision(seen, refusal=f"not all of it is gone: {'; '.join(left.reasons)}; run it again")
         word = "removed" if host in _acted else "nothing of Paddock's is on this host"
-        word += ", but for the models that were kept" if wanted.keep_models and seen[MADE].models else ""
+        word += ", but for the models that were kept" if wanted.keep_models and seen[MADE].stored else ""
         if state.is_executing:
             trouble.last_word(host, word)
         else:

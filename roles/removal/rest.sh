@@ -1,4 +1,5 @@
 # Removes releases, sources and notes, the record and its folders last. Arguments: "models" where those and the record stay.
+# What is among the models by now is somebody's own, as are a link and a mount in their place.
 kept=$1
 data=$HOME/.local/share/paddock
 # A controller may be gone while its script still works here: the next run's claim waits for the end of it.
@@ -8,14 +9,19 @@ paths=$(sort -r "$data/created/paths" 2>/dev/null || true)
 rm -rf "$HOME/.cache/paddock"
 cd "$data"
 # The claim is the last of it, and a run that is killed before leaves a host that still knows what to remove.
+find . -mindepth 1 -maxdepth 1 ! -name models ! -name created ! -name run.lock ! -name .claim -exec rm -rf {} +
 if test "$kept" = models && test -d models; then
-    find . -mindepth 1 -maxdepth 1 ! -name models ! -name created ! -name run.lock ! -name .claim -exec rm -rf {} +
     rm -f created/linger run.lock .claim
     exit
 fi
-find . -mindepth 1 -maxdepth 1 ! -name created ! -name run.lock ! -name .claim -exec rm -rf {} +
+# A download that was killed at its beginning has left folders without a file.
+test -L models || mountpoint -q models || find models -type d -empty -delete 2>/dev/null || true
 cd "$HOME"
-rm -rf "$data"
+if test -e "$data/models" || test -L "$data/models"; then
+    rm -rf "$data/created" "$data/run.lock" "$data/.claim"
+else
+    rm -rf "$data"
+fi
 printf '%s\n' "$paths" | while IFS= read -r path; do
     test -z "$path" || rmdir "$path" 2>/dev/null || true
 done

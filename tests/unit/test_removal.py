@@ -13,8 +13,9 @@ import pytest
 
 from roles import claim, observation
 from roles.host import HOST
+from roles.machine import MODELS
+from roles.model.collect import REMOVE
 from roles.observation import Observation
-from roles.packages.decide import RECORD
 from roles.remote import Script
 from roles.removal import decide
 from roles.removal.decide import Wanted
@@ -33,9 +34,11 @@ ALL: dict[str, Any] = {
     "data": ["releases"],
     "recorded": True,
     "cache": True,
+    "stored": True,
     "models": 12_000_000_000,
     "rest": 1_500_000_000,
 }
+MODEL = "models/owner--name/cccccccccccc"
 KEEP, PACKAGES = Wanted(keep_models=True), Wanted(remove_packages=True)
 
 
@@ -54,6 +57,7 @@ def test_all_of_it_goes_units_first_and_the_record_last() -> None:
     assert [step.what for step in decision.steps] == [
         "stop and remove the units",
         "take back what root made",
+        "remove the models",
         "remove the rest",
     ]
     told = "; ".join(decision.reasons)
@@ -112,9 +116,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "home").mkdir()
     run(tmp_path, Script(claim.TAKE, (claim.holder(), "", "45")))
     data, units = tmp_path / "home/.local/share/paddock", tmp_path / "home/.config/systemd/user"
-    for path in (data / "releases/r/bin", data / "models/m", tmp_path / "home/.cache/paddock", units / "a.wants"):
+    for path in (data / "releases/r/bin", data / MODEL, tmp_path / "home/.cache/paddock", units / "a.wants"):
         path.mkdir(parents=True)
-    (data / "models/m/some.gguf").write_bytes(b"x" * 5000)
+    (data / MODEL / "some.gguf.part").write_bytes(b"x" * 5000)
     (units / "paddock-llama-server.service").write_text("# Written by Paddock.\n[Service]\n")
     (units / "paddock-mine.service").write_text("[Service]\n")
     (units / "paddock-llama-server.service.d").mkdir()
@@ -133,6 +137,13 @@ def run(folder: Path, script: Script) -> None:
 
 def made() -> dict[str, Any]:
     return look_at_made({"policies": [], "away": "/nonexistent"})
+
+
+def finish(folder: Path, *kept: str) -> None:
+    """The last steps: the models, where they are not kept, and the rest."""
+    if not kept:
+        run(folder, Script(REMOVE, (MODELS, "*"), python=True))
+    run(folder, Script(decide.REST, kept or ("",)))
 
 
 def test_what_is_ours_is_seen_and_what_is_not_is_not(home: Path) -> None:
@@ -154,7 +165,7 @@ def test_the_users_part_is_gone_with_every_folder_that_the_first_run_found_absen
     assert "--user disable --quiet paddock-llama-server.service" in (home.parent / "systemctl").read_text()
     for path in (home / ".config/systemd/user").iterdir():
         path.unlink() if path.is_file() else path.rmdir()
-    run(home.parent, Script(decide.REST, ("",)))
+    finish(home.parent)
     assert list(home.iterdir()) == []
 
 
@@ -191,7 +202,7 @@ def test_the_systems_service_stops_after_what_would_start_it_again_and_its_state
 
 def test_a_folder_that_somebody_uses_by_now_stays(home: Path) -> None:
     (home / ".local/share/theirs").mkdir()
-    run(home.parent, Script(decide.REST, ("",)))
+    finish(home.parent)
     assert [path.name for path in (home / ".local/share").iterdir()] == ["theirs"]
 
 
@@ -199,6 +210,7 @@ def test_a_run_that_comes_while_a_dead_runs_script_still_removes_waits_and_then_
     home: Path,
 ) -> None:
     """The script is held up in the middle; the next run's claim must not be swept away by its end."""
+    run(home.parent, Script(REMOVE, (MODELS, "*"), python=True))
     slow = decide.REST.replace('rm -rf "$data"', 'touch "$HOME/../half"; sleep 1; rm -rf "$data"')
     with ThreadPoolExecutor() as pool:
         old = pool.submit(run, home.parent, Script(slow, ("",)))
@@ -211,16 +223,17 @@ def test_a_run_that_comes_while_a_dead_runs_script_still_removes_waits_and_then_
 
 
 def test_models_that_are_kept_stay_with_the_record_of_what_is_ours(home: Path) -> None:
-    run(home.parent, Script(decide.REST, ("models",)))
+    finish(home.parent, "models")
     data = home / ".local/share/paddock"
     assert sorted(path.name for path in data.iterdir()) == ["created", "models"]
     assert made()["data"] == []
-    run(home.parent, Script(decide.REST, ("",)))
+    finish(home.parent)
     assert not (home / ".local").exists()
 
 
 def test_once_more_after_it_was_killed_anywhere_it_comes_to_the_same_end(home: Path) -> None:
     """It is cut after each of its commands in turn, but the very last, which leaves folders that are empty."""
+    run(home.parent, Script(REMOVE, (MODELS, "*"), python=True))
     lines = decide.REST.splitlines()
     ends = [at for at, line in enumerate(lines, 1) if line.startswith(('rm -rf "$HOME', "cd", "find"))]
     assert len(ends) == 4
@@ -230,34 +243,3 @@ def test_once_more_after_it_was_killed_anywhere_it_comes_to_the_same_end(home: P
     run(home.parent, Script(decide.REST, ("",)))
     assert not (home / ".local").exists()
     assert not (home / ".cache").exists()
-
-
-# dpkg's part is played: it refuses a list with one that others need, and that one alone.
-DPKG = """
-shift
-case " $* " in *" git "*) echo "dependency problems prevent removal of git" >&2; exit 1 ;; esac
-for name; do sed -i "/ $name\\$/d" "$INSTALLED"; done
-"""
-
-
-def test_packages_that_something_else_needs_by_now_stay_and_the_others_go(tmp_path: Path) -> None:
-    installed, record = tmp_path / "installed", tmp_path / "record"
-    record.mkdir()
-    installed.write_text("".join(f"installed {name}\n" for name in ("cmake", "git", "perl", "theirs")))
-    (record / "packages.before").write_text("theirs\n")
-    path = local.tool(tmp_path / "bin", "dpkg-query", f"cat {installed}\n")
-    local.tool(tmp_path / "bin", "dpkg", DPKG)
-    script = Script(RECORD + decide.ROOT, (str(record), "", "apt"))
-    done = local.run(script, PATH=path, INSTALLED=str(installed))
-    assert done.returncode == 0, done.stderr
-    assert installed.read_text() == "installed git\ninstalled theirs\n"
-    assert list(record.iterdir()) == []
-
-
-def test_a_package_manager_at_work_is_an_error_and_the_record_stays(tmp_path: Path) -> None:
-    (tmp_path / "packages").write_text("git\n")
-    path = local.tool(tmp_path / "bin", "dpkg-query", "echo installed git\n")
-    local.tool(tmp_path / "bin", "dpkg", 'echo "dpkg: error: dpkg frontend lock was locked by pid 7" >&2; exit 2\n')
-    done = local.run(Script(RECORD + decide.ROOT, (str(tmp_path), "", "apt")), PATH=path)
-    assert "paddock: another package manager is at work; run again" in done.stderr
-    assert (tmp_path / "packages").exists()
