@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 
-from roles import probe_tools
+from roles import probe_tools, programs
 from roles.machine import MODELS
 from roles.model.observe import MODEL, ModelSeen, Stored
-from roles.model.observe_stored import HELPERS
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
 from roles.wishes import Wishes
 
-
-def program() -> str:
-    """The remover with the probe's own eyes ahead of it, and without its imports of them."""
-    text = (Path(__file__).parent / "remove_program.py").read_text("utf-8")
-    own = text.partition("from __future__ import annotations\n")[2].splitlines(keepends=True)
-    eyes = [Path(probe_tools.__file__).read_text("utf-8"), *map(inspect.getsource, HELPERS)]
-    return "\n\n".join([*eyes, "".join(line for line in own if not line.startswith("from roles."))])
-
-
-REMOVE = program()
+HERE = Path(__file__).parent
+# The remover sees with the probe's own eyes.
+REMOVE = programs.joined(Path(probe_tools.__file__), HERE / "observe_stored.py", HERE / "remove_program.py")
 
 
 def collected(wishes: Wishes, observation: Observation) -> Decision:
