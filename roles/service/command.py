@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 import textwrap
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -146,3 +147,12 @@ def escaped(word: str) -> str:
         return word
     safe = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
     return f'"{safe}"' if not safe or any(c in safe for c in " \t'\"\\;#") else safe
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a command line in a unit file, as `escaped` had them before. Somebody else's may be no good."""
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        words = line.split()
+    return [word.replace("%%", "%").replace("$$", "$") for word in words]

@@ -8,9 +8,10 @@ import re
 from roles.host import HostSeen
 from roles.model.observe import ModelSeen
 from roles.service import sandbox
-from roles.service.command import UNIT
+from roles.service.command import UNIT, words_of
 from roles.service.directives import held, pairs
 from roles.service.observe import ServiceSeen
+from roles.service.options import is_option
 from roles.service.unit import Unit
 from roles.settings import Benchmark, Service
 
@@ -74,11 +75,11 @@ def changes(old: str, new: str) -> str:
 def options(text: str) -> dict[str, str]:
     """The options and limits in a unit file."""
     start = next((line for line in text.splitlines() if line.startswith("ExecStart=")), "")
-    words = start.split()
+    words = words_of(start)
     found = {
-        word: "set" if following.startswith("-") else following
+        word: "set" if is_option(following) else following
         for word, following in itertools.zip_longest(words, words[1:], fillvalue="")
-        if word.startswith("-")
+        if is_option(word)
     }
     for name, value in pairs(text):
         if name == "UnsetEnvironment":
