@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from roles.service.gate import proof
-from roles.service.gate.host import Trouble
+from roles.service.gate.host import Server, Trouble
 from tests.unit.gating import LOG, PID, World, record
 
 
@@ -112,3 +112,21 @@ def test_the_process_holds_the_vram_that_was_planned(
         notes = proof.on_device(wanted, CUDA, PID)
         assert bool(notes) is (held[PID] is None)
     assert proof.on_device({**wanted, "plan": None}, CUDA, PID) is not None, "without a plan there is none to compare"
+
+
+class Props(Server):
+    """A server that tells this of itself."""
+
+    def __init__(self, **settings: int) -> None:
+        super().__init__(record())
+        self.settings = settings
+
+    def ask(self, path: str, body: Any = None, seconds: float = 30, keyed: bool = True) -> tuple[int, Any]:
+        return 200, {"default_generation_settings": self.settings}
+
+
+def test_a_smaller_context_is_refused_and_one_that_an_old_build_does_not_tell_is_not() -> None:
+    for told in ({}, {"n_ctx": 4096}, {"n_ctx": 4352}):
+        proof.right_model(record(), Props(**told))
+    with pytest.raises(Trouble, match="a context of 2048 and not 4096 tokens"):
+        proof.right_model(record(), Props(n_ctx=2048))

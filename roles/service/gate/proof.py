@@ -116,8 +116,8 @@ def right_model(record: dict[str, Any], server: Server) -> None:
         raise Trouble(f"llama-server says that it is build {build} and not {record['build']}")
     if model and os.path.realpath(model) != os.path.realpath(record["model"]):
         raise Trouble(f"llama-server serves {model} and not {record['model']}")
-    context = props.get("default_generation_settings", {}).get("n_ctx", 0)
-    if context < record["context"]:
+    context = props.get("default_generation_settings", {}).get("n_ctx")
+    if context is not None and context < record["context"]:
         raise Trouble(
             f"llama-server serves a context of {context} and not {record['context']} tokens: the model knows no more"
         )
