@@ -9,10 +9,10 @@ from roles.benchmark.observe import BENCHMARK
 from roles.host import HOST
 from roles.llama_cpp.cuda import CannotBuild
 from roles.observation import Observation
+from roles.service import reasons
 from roles.service.command import BENCHMARK as BENCHMARK_UNIT
 from roles.service.command import UNIT
 from roles.service.observe import SERVICE, ServiceSeen
-from roles.service.reasons import options
 from roles.service.unit import url, wanted_unit
 from roles.wishes import Wishes
 
@@ -30,11 +30,12 @@ def summary(wishes: Wishes, seen: Observation) -> str:
         return f"{UNIT} is {unit.shown('ActiveState') or 'not there'}" + (f"; {found}" if found else "")
     if not unit.port_taken or (unit.port_holder and unit.port_holder.pid != unit.main_pid):
         return f"{UNIT} is active, but does not listen at {url(wishes.settings.service)}"
-    told = options(unit.unit or "")
+    told = reasons.options(unit.unit or "")
     model = told.get("-m", "a model").rsplit("/", 1)[-1]
     release = re.split("-", told.get("release", ""))[0]
     cap = f"{int(held) >> 20} MiB" if (held := unit.shown("MemoryMax")).isdigit() else "nothing"
-    told_cap = f"capped at {cap}" if seen[HOST].memory_capped else f"its cap of {cap} not enforced here"
+    uncapped = reasons.uncapped(wishes.settings.service, seen[HOST])
+    told_cap = f"its cap of {cap} not enforced here" if uncapped else f"capped at {cap}"
     last = seen[BENCHMARK].last
     figures = f"; {table.line(last)}" if last and last.stamp == unit.running_stamp else ""
     line = f"serving {model} at {url(wishes.settings.service)} with llama.cpp {release}, {told_cap}{figures}"

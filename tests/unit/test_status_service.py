@@ -67,3 +67,20 @@ def test_the_status_tells_why_the_last_switch_did_not_pass() -> None:
     }
     told = row(hosts.wishes(), hosts.converged(service={"switch": switch}))[0].splitlines()
     assert f"the last switch: {switch['why']}" in told
+
+
+@pytest.mark.parametrize(
+    ("scope", "capped", "told"),
+    [
+        ("user", {"memory_capped": True}, "capped at 13312 MiB"),
+        ("user", {"memory_capped": False}, "its cap of 13312 MiB not enforced here"),
+        ("system", {"memory_capped": False, "system_capped": True}, "capped at 13312 MiB"),
+        ("system", {"memory_capped": True, "system_capped": False}, "its cap of 13312 MiB not enforced here"),
+    ],
+)
+def test_the_cap_is_said_to_hold_where_the_services_own_manager_holds_it(
+    scope: str, capped: dict[str, bool], told: str
+) -> None:
+    properties = {**hosts.converged_answers()["service"]["properties"], "MemoryMax": str(13 << 30)}
+    seen = hosts.converged(host=capped, service={"properties": properties})
+    assert f", {told}; " in summary(hosts.wishes(service_scope=scope), seen)
