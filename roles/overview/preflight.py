@@ -203,8 +203,6 @@ def _memory(wishes: Wishes, seen: Observation) -> str | None:
         return f"service_memory_max={wanted.service_memory_max} is more than the {host.memory_total >> 20} MiB of RAM"
     if cap <= wanted.cache_ram_mib << 20:
         return f"service_memory_max is {cap >> 20} MiB here, and cannot hold cache_ram_mib={wanted.cache_ram_mib}"
-    if wanted.memory_cap_required is True and (uncapped := reasons.uncapped(wanted, host)):
-        return f"{uncapped}; boot with cgroup v2, or set memory_cap_required='warn'"
     return None
 
 
@@ -214,13 +212,7 @@ def _model(wishes: Wishes, seen: Observation) -> str | None:
 
 
 def _service(wishes: Wishes, seen: Observation) -> str | None:
-    wanted, service = wishes.settings.service, seen[SERVICE]
-    return (
-        reasons.privileged_port(wanted, service, seen[HOST])
-        or reasons.bad_key_file(wanted, service, seen[HOST])
-        or reasons.stolen_port(wanted, service)
-        or _options(wishes, seen)
-    )
+    return reasons.refused(wishes.settings.service, seen[SERVICE], seen[HOST]) or _options(wishes, seen)
 
 
 def _options(wishes: Wishes, seen: Observation) -> str | None:

@@ -167,14 +167,7 @@ def refused(wishes: Wishes, unit: Unit, observation: Observation) -> str | None:
         return f"{wishes.model.file} is not on this host, or not verified; run the model role too"
     if not wishes.model and not model.is_gguf:
         return f"model_path={model.path!r} is not a GGUF on this host"
-    if wanted.memory_cap_required is True and (uncapped := reasons.uncapped(wanted, host)):
-        return f"{uncapped}; boot with cgroup v2, or set memory_cap_required='warn'"
-    return (
-        reasons.unfit_model(wanted, model)
-        or reasons.stolen_port(wanted, seen)
-        or reasons.privileged_port(wanted, seen, host)
-        or reasons.bad_key_file(wanted, seen, host)
-    )
+    return reasons.unfit_model(wanted, model) or reasons.refused(wanted, seen, host)
 
 
 def _after(unit: Unit, observation: Observation) -> Observation:

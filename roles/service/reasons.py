@@ -114,6 +114,13 @@ def disabled_by_hand(seen: ServiceSeen) -> bool:
     return proved and seen.shown("UnitFileState") == "disabled"
 
 
+def refused(wanted: Service, seen: ServiceSeen, host: HostSeen) -> str | None:
+    """What of the host stands in the service's way: asked before anything is changed, and again before it starts."""
+    if wanted.memory_cap_required is True and (why := uncapped(wanted, host)):
+        return f"{why}; boot with cgroup v2, or set memory_cap_required='warn'"
+    return privileged_port(wanted, seen, host) or bad_key_file(wanted, seen, host) or stolen_port(wanted, seen)
+
+
 def stolen_port(wanted: Service, seen: ServiceSeen) -> str | None:
     """The sentence about a port that is somebody else's."""
     holder = seen.port_holder
