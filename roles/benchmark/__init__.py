@@ -11,19 +11,10 @@ from __future__ import annotations
 def full() -> None:
     """The whole of that run, for one host."""
     # A front door, as deploy.py is: what it opens is above this room, which must not know it otherwise.
-    from dataclasses import replace
+    from roles.benchmark.deploy import in_full
+    from roles.overview.alone import alone
 
-    from roles import overview
-    from roles.benchmark import operations
-
-    wishes = overview.begin()
-    if wishes is None:
-        return
-    wishes = replace(wishes, settings=wishes.settings.model_copy(update={"only": ("benchmark",)}))
-    overview.checked(name="Check the host", wishes=wishes)
-    operations.measured_in_full(name="Measure the whole table", wishes=wishes)
-    operations.judged(name="Judge the figures", wishes=wishes)
-    overview.ended(name="Remember and sum up", wishes=wishes)
+    alone("benchmark", in_full)
 
 
 def history() -> None:

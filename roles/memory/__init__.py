@@ -11,18 +11,12 @@ from __future__ import annotations
 def replan() -> None:
     """The whole of that run, for one host."""
     # A front door, as deploy.py is: what it opens is above this room, which must not know it otherwise.
-    from dataclasses import replace
+    from functools import partial
 
-    from roles import overview
     from roles.memory import operations
+    from roles.overview.alone import alone
 
-    wishes = overview.begin()
-    if wishes is None:
-        return
-    wishes = replace(wishes, settings=wishes.settings.model_copy(update={"only": ("memory",)}))
-    overview.checked(name="Check the host", wishes=wishes)
-    operations.replanned(name="Plan the memory anew", wishes=wishes)
-    overview.ended(name="Remember and sum up", wishes=wishes)
+    alone("memory", partial(operations.replanned, name="Plan the memory anew"))
 
 
 def explore() -> None:

@@ -9,15 +9,9 @@ from __future__ import annotations
 def verify() -> None:
     """The whole of that run, for one host."""
     # A front door, as deploy.py is: what it opens is above this room, which must not know it otherwise.
-    from dataclasses import replace
+    from functools import partial
 
-    from roles import overview
     from roles.model import operations
+    from roles.overview.alone import alone
 
-    wishes = overview.begin()
-    if wishes is None:
-        return
-    wishes = replace(wishes, settings=wishes.settings.model_copy(update={"only": ("model",)}))
-    overview.checked(name="Check the host", wishes=wishes)
-    operations.verified(name="Verify the model", wishes=wishes)
-    overview.ended(name="Remember and sum up", wishes=wishes)
+    alone("model", partial(operations.verified, name="Verify the model"))
