@@ -6,13 +6,9 @@ alone says what it takes at least.
 
 from __future__ import annotations
 
-import atexit
 import json
 
 from pyinfra.api import Host, State
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from roles import observation, remote
 from roles.host import HOST
@@ -25,12 +21,13 @@ from roles.model import header
 from roles.model.decide import holds
 from roles.model.observe import MODEL
 from roles.observation import Observation, Unreadable
-from roles.overview import start
+from roles.overview import rows, start
 from roles.overview.explore import with_header
 from roles.overview.preflight import gpu
 from roles.wishes import Wishes
 
 COLUMNS = ("Host", "Machine", "Fits", "Because")
+LOST = ("", "unknown", "it cannot be reached")
 Row = tuple[str, str, str]
 _rows: dict[str, Row] = {}
 
@@ -40,7 +37,7 @@ def fleet() -> None:
     state, host = observation.context()
     wishes = start.begin()
     if not _rows:
-        atexit.register(show, [each.name for each in state.inventory if state.is_host_in_limit(each)])
+        rows.at_the_end(state, COLUMNS, _rows, LOST)
     _rows[host.name] = ("", "unknown", "what it shall be cannot be resolved; the reason stands above")
     if wishes is None:
         return
@@ -108,13 +105,3 @@ def by_header(wishes: Wishes, seen: Observation, refused: str | None) -> tuple[s
 def machine(seen: Observation) -> str:
     cards = [f"{card.name} ({card.memory_total} MiB)" for card in gpu(seen).gpus]
     return ", ".join([*cards, f"{seen[HOST].memory_total >> 20} MiB of RAM"])
-
-
-def show(names: list[str]) -> None:
-    """All hosts of the run, those that could not be reached too."""
-    table = Table(show_lines=True)
-    for column in COLUMNS:
-        table.add_column(column, overflow="fold")
-    for name in names:
-        table.add_row(*map(escape, (name, *_rows.get(name, ("", "unknown", "it cannot be reached")))))
-    Console(stderr=True, highlight=False).print(table)

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
-
 from pyinfra import logger
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from roles import observation
 from roles.benchmark import table as benchmark
@@ -21,7 +16,7 @@ from roles.machine import MACHINE
 from roles.model import header
 from roles.model.observe import MODEL
 from roles.observation import Observation, Unreadable
-from roles.overview import start
+from roles.overview import rows, start
 from roles.overview.forecast import forecast
 from roles.overview.operations import ahead
 from roles.overview.preflight import gpu, verdict
@@ -33,6 +28,7 @@ from roles.service.reasons import options, stopped_by_hand
 from roles.wishes import Wishes
 
 COLUMNS = ("Host", "Serves", "Machine", "A deploy would")
+LOST = ("", "", "nothing: it cannot be reached")
 _rows: dict[str, tuple[str, str, str]] = {}
 
 
@@ -41,7 +37,7 @@ def status() -> None:
     state, host = observation.context()
     wishes = start.begin()
     if not _rows:
-        atexit.register(show, [each.name for each in state.inventory if state.is_host_in_limit(each)])
+        rows.at_the_end(state, COLUMNS, _rows, LOST)
     _rows[host.name] = ("", "", "refuse it: what it shall be cannot be resolved; the reason stands above")
     if wishes is not None:
         try:
@@ -127,13 +123,3 @@ def memory(service: ServiceSeen) -> str:
     """The unit's, as far as this systemd tells."""
     values = [service.shown(name) for name in ("MemoryCurrent", "MemoryPeak", "MemoryMax")]
     return " / ".join(f"{int(value) >> 20}" if value.isdigit() else "?" for value in values)
-
-
-def show(names: list[str]) -> None:
-    """All hosts of the run, those that could not be reached too."""
-    table = Table(show_lines=True)
-    for column in COLUMNS:
-        table.add_column(column, overflow="fold")
-    for name in names:
-        table.add_row(*map(escape, (name, *_rows.get(name, ("", "", "nothing: it cannot be reached")))))
-    Console(stderr=True, highlight=False).print(table)

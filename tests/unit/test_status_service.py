@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from roles.overview.status import row, show
+from roles.overview import rows
+from roles.overview.status import COLUMNS, LOST, row
 from roles.overview.summary import summary
 from tests.unit import hosts
 
@@ -52,9 +53,8 @@ def test_what_a_deploy_would_do_to_a_bare_host_is_told_apart() -> None:
     assert all(line.startswith("- ") for line in others)
 
 
-def test_brackets_in_a_name_are_no_markup(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(show.__globals__, "_rows", {"laptop": ("some[/q4].gguf", "[bold]", "")})
-    show(["laptop"])
+def test_brackets_in_a_name_are_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    rows.show(["laptop"], COLUMNS, {"laptop": ("some[/q4].gguf", "[bold]", "")}, LOST)
     told = capsys.readouterr().err
     assert "some[/q4].gguf" in told
     assert "[bold]" in told
