@@ -31,6 +31,14 @@ class Seen(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
+def or_none(value: Any, read: Callable[[Any], Any]) -> Any:
+    """For pydantic's WrapValidator: what another version wrote, or nobody can read, is as good as nothing."""
+    try:
+        return read(value)
+    except ValidationError:
+        return None
+
+
 S = TypeVar("S", bound=Seen)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError, field_validator
+from pydantic import WrapValidator
 
 from roles.benchmark.record import SCHEMA, Result
-from roles.observation import Fragment, Seen
+from roles.observation import Fragment, Seen, or_none
 from roles.probe_tools import read_end
 
 HISTORY = "~/.local/share/paddock/benchmarks.jsonl"
@@ -34,16 +33,7 @@ def look_at_benchmark(ask: dict[str, Any]) -> dict[str, Any]:
 
 
 class BenchmarkSeen(Seen):
-    last: Result | None
-
-    @field_validator("last", mode="wrap")
-    @classmethod
-    def _readable_or_none(cls, value: Any, read: Callable[[Any], Result | None]) -> Result | None:
-        """What cannot be read is measured anew."""
-        try:
-            return read(value)
-        except ValidationError:
-            return None
+    last: Annotated[Result | None, WrapValidator(or_none)]  # what cannot be read is measured anew
 
 
 BENCHMARK = Fragment(

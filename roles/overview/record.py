@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import ValidationError, field_validator
+from pydantic import WrapValidator
 
 from roles import claim
 from roles.gpu.classify import classify
@@ -16,7 +15,7 @@ from roles.host import HOST
 from roles.llama_cpp.release import wanted_release
 from roles.machine import MACHINE
 from roles.model.observe import MODEL
-from roles.observation import Fragment, Observation, Seen
+from roles.observation import Fragment, Observation, Seen, or_none
 from roles.operation import Decision, Step
 from roles.probe_tools import read
 from roles.wishes import Wishes
@@ -49,16 +48,7 @@ class Facts(Seen):
 
 
 class RecordSeen(Seen):
-    facts: Facts | None = None
-
-    @field_validator("facts", mode="wrap")
-    @classmethod
-    def _ours_or_none(cls, value: Any, read: Callable[[Any], Facts | None]) -> Facts | None:
-        """A record of another version is as good as none: everything is judged anew."""
-        try:
-            return read(value)
-        except ValidationError:
-            return None
+    facts: Annotated[Facts | None, WrapValidator(or_none)] = None  # of another version: all is judged anew
 
 
 RECORD = Fragment("record", look_at_record, lambda _: {"path": PATH}, RecordSeen, RecordSeen())
