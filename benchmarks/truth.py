@@ -18,9 +18,9 @@ from rich.table import Table
 
 from benchmarks.host import bench_host
 from roles.benchmark.record import Result, history
-from tests.lab import models
 from tests.lab.deploying import deploy, target, write_inventory
 from tests.lab.host import LabHost
+from tests.lab.inventory import GEMMA
 
 ROUNDS = 5
 NEAR = 0.75, 1.33  # as often as two cores that others use too agree with themselves
@@ -30,13 +30,6 @@ SHARED: dict[str, Any] = {
     "benchmark_repetitions": ROUNDS,
     "benchmark_depths": [0, 512, 2048],
     "benchmark_llama_bench": True,
-}
-GEMMA: dict[str, Any] = {
-    "model_repo": "paddock/gemma-270m",
-    "model_file": models.GEMMA_FILE,
-    "n_cpu_moe": None,
-    "gpu_layers": 99,
-    "benchmark_depths": [0, 256, 1024],
 }
 Compared = tuple[str, int, tuple[float, ...], tuple[float, ...]]
 

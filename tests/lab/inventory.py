@@ -32,6 +32,14 @@ DATA: dict[str, Any] = {
     "benchmark_tokens": 16,  # two cores that are shared generate a few a second
     "benchmark_repetitions": 1,
 }
+# Over that, for a small real model: it has no experts.
+GEMMA: dict[str, Any] = {
+    "model_repo": "paddock/gemma-270m",
+    "model_file": models.GEMMA_FILE,
+    "n_cpu_moe": None,
+    "gpu_layers": 99,
+    "benchmark_depths": [0, 256, 1024],
+}
 
 
 def addresses(lab: Lab) -> dict[str, str]:

@@ -8,25 +8,18 @@ from typing import Any
 import pytest
 
 from roles.benchmark.record import Result, history
-from tests.lab import models
 from tests.lab.common import Lab
 from tests.lab.deploying import Run, deploy, start, target, write_inventory
 from tests.lab.host import LabHost, boot
 from tests.lab.hub.server import Hub
+from tests.lab.inventory import GEMMA
 from tests.lab.pressed import outer_pid, page_out, swap
 from tests.lab.test_main_job import UNIT, as_dev, complete, show
 
 pytestmark = pytest.mark.timeout(900)
 
 MOE: dict[str, Any] = {"benchmark_depths": [0, 512, 1024], "benchmark_tokens": 8, "benchmark_repetitions": 2}
-GEMMA: dict[str, Any] = {
-    "model_repo": "paddock/gemma-270m",
-    "model_file": models.GEMMA_FILE,
-    "n_cpu_moe": None,
-    "gpu_layers": 99,
-    "benchmark_depths": [0, 256, 1024],
-    "benchmark_tokens": 8,
-}
+REAL: dict[str, Any] = {**GEMMA, "benchmark_tokens": 8}
 FULL = "roles.benchmark.full"
 PART = "$HOME/.local/share/paddock/benchmarks.jsonl.part"
 
@@ -119,7 +112,7 @@ def test_llama_bench_leaves_the_service_running_also_when_it_is_killed(
 def test_a_real_model_with_a_sliding_window_is_measured_at_a_deploy_and_in_full(
     host: LabHost, deploy_lab: Lab, place: Path
 ) -> None:
-    inventory = write_inventory(place, [target("meter", **GEMMA)])
+    inventory = write_inventory(place, [target("meter", **REAL)])
     smoke = right(deploy(deploy_lab, inventory, "-y"))
     right(deploy(deploy_lab, inventory, "-y", to=FULL))
     first, second = results(host)[-2:]
@@ -141,7 +134,7 @@ def test_a_real_model_with_a_sliding_window_is_measured_at_a_deploy_and_in_full(
 
 
 def test_a_server_in_swap_is_flagged(host: LabHost, deploy_lab: Lab, place: Path, tmp_path: Path) -> None:
-    data = {**GEMMA, "benchmark_depths": [0], "benchmark_repetitions": 1}
+    data = {**REAL, "benchmark_depths": [0], "benchmark_repetitions": 1}
     inventory = write_inventory(place, [target("meter", **data)])
     with swap(tmp_path):
         assert page_out(outer_pid(host, int(show(host, "MainPID")))) > 1 << 20
