@@ -12,10 +12,12 @@ import pytest
 
 from roles.llama_cpp import pin
 from roles.lock import CannotPin, Lock
-from tests.unit import hosts
+from tests.unit import hosts, pinning
 
 NOWHERE = "file:///nonexistent/llama.cpp"
 PERSON = {f"GIT_{role}_{what}": "test@example.test" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+lock = pinning.lock
 
 
 class Repo:
@@ -45,11 +47,6 @@ class Repo:
 @pytest.fixture
 def repo(tmp_path: Path) -> Repo:
     return Repo(tmp_path / "llama.cpp")
-
-
-@pytest.fixture
-def lock(tmp_path: Path) -> Lock:
-    return Lock(tmp_path / "lab.lock.yml")
 
 
 def resolve(lock: Lock, ref: str, repo: str = NOWHERE) -> str:

@@ -15,23 +15,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roles import settings
-from roles.lock import Lock
 from roles.memory import decide
 from roles.memory.alternatives import MOST, picked, quantizations, weights_left
 from roles.memory.plan import Plan
-from roles.model import hub as the_hub
-from roles.model import pin
 from roles.wishes import ModelPin
 from tests.lab import small_gguf
 from tests.lab.hub import Hub
 from tests.lab.hub.repo import Repo
 from tests.lab.hub.sample import sample_hub
-from tests.unit import hosts
+from tests.unit import hosts, pinning
 from tests.unit.fake_oracle import Fake
 from tests.unit.planned import RPC, unplanned
 
 BIG, ODD, TEXT, MIDDLE, SMALL = (f"small-{name}.gguf" for name in ("Q8_0", "MLA", "text", "IQ4_XS", "UD-IQ2_M"))
 OTHER = "draft-Q2_K.gguf"
+
+hub = pinning.hub
 
 
 @pytest.fixture(scope="module")
@@ -50,20 +49,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         yield hub
 
 
-@pytest.fixture
-def hub(running: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
-    running.reset()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
-    monkeypatch.setattr(the_hub, "PAUSES", (0, 0))
-    return running
-
-
 def pinned(hub: Hub, file: str = BIG) -> tuple[settings.Model, ModelPin]:
     wanted = settings.Model(model_repo="lab/quants", model_file=file, hub_endpoint=hub.url)
-    found = pin.model(wanted, Lock(Path("nowhere.lock.yml")), lambda line: None)
-    assert found is not None
-    return wanted, found
+    return wanted, pinning.pinned(wanted)
 
 
 def unfit(model: int = 1000, context: int = 1800, compute: int = 600, room: int = 3000) -> Plan:

@@ -15,20 +15,22 @@ from typing import Any
 import pytest
 
 from roles import settings
-from roles.lock import CannotPin, Lock
-from roles.model import gguf_header, header, pin
-from roles.model import hub as the_hub
+from roles.lock import CannotPin
+from roles.model import gguf_header, header
 from roles.model.gguf_header import Cut, NoModel
 from roles.wishes import Anatomy, ModelPin
 from tests.lab import small_gguf
 from tests.lab.hub import STRANGER, TOKEN, Hub
 from tests.lab.hub.repo import Repo
 from tests.lab.hub.sample import sample_hub
-from tests.unit import hosts
+from tests.unit import hosts, pinning
+from tests.unit.pinning import pinned
 
 SMALL, LONG, TORN, TEXT = "small-F32.gguf", "long.gguf", "torn.gguf", "text.gguf"
 ROOT = Path(__file__).parents[2]
 TOKENS = 100_000  # a header of some 4 MB: three requests
+
+hub = pinning.hub
 
 
 @pytest.fixture(scope="module")
@@ -47,28 +49,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         yield hub
 
 
-@pytest.fixture
-def hub(running: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Hub:
-    running.reset()
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
-    monkeypatch.setattr(the_hub, "PAUSES", (0, 0))
-    return running
-
-
 def wanted(hub: Hub, file: str, repo: str = "lab/ggufs", **data: Any) -> settings.Model:
     return settings.Model(model_repo=repo, model_file=file, hub_endpoint=hub.url, **data)
 
 
-def pinned(hub: Hub, model: settings.Model) -> ModelPin:
-    found = pin.model(model, Lock(Path("nowhere.lock.yml")), lambda line: None)
-    assert found is not None
-    return found
-
-
 def read(hub: Hub, file: str, **data: Any) -> Anatomy:
     model = wanted(hub, file, **data)
-    return header.anatomy(pinned(hub, model), model, lambda line: None)
+    return header.anatomy(pinned(model), model, lambda line: None)
 
 
 def ranges(hub: Hub) -> list[str]:
@@ -109,7 +96,7 @@ def test_it_is_kept_by_sha256_and_asked_for_once(hub: Hub) -> None:
     hub.reset()
     assert read(hub, LONG) == KNOWN
     assert ranges(hub) == []
-    model = pinned(hub, wanted(hub, LONG))
+    model = pinned(wanted(hub, LONG))
     path = header.twin(model.files[0])
     assert path is not None
     assert path.stat().st_size < 4 << 20
@@ -119,7 +106,7 @@ def test_it_is_kept_by_sha256_and_asked_for_once(hub: Hub) -> None:
 def test_each_part_of_a_model_has_its_own_header_and_they_tell_the_whole(hub: Hub) -> None:
     assert read(hub, "parts-00001-of-00003.gguf") == KNOWN
     assert len(ranges(hub)) == 3
-    model = pinned(hub, wanted(hub, "parts-00002-of-00003.gguf"))
+    model = pinned(wanted(hub, "parts-00002-of-00003.gguf"))
     assert all(header.twin(file) for file in model.files)
 
 
@@ -136,7 +123,7 @@ def test_each_part_of_a_model_has_its_own_header_and_they_tell_the_whole(hub: Hu
 )
 def test_a_server_with_its_own_mind_is_coped_with(hub: Hub, kind: str, details: dict[str, Any]) -> None:
     model = wanted(hub, LONG)
-    known = pinned(hub, model)
+    known = pinned(model)
     hub.fault(kind, **details)
     assert header.anatomy(known, model, lambda line: None) == KNOWN
     assert sent(hub) < 2 * known.size
@@ -190,7 +177,7 @@ def test_no_library_logs_an_address_whatever_is_logged(hub: Hub, caplog: pytest.
 
 def test_without_a_network_the_header_is_not_known_and_no_obstacle(hub: Hub) -> None:
     model = wanted(hub, SMALL)
-    known = pinned(hub, model)
+    known = pinned(model)
     hub.fault("status", status=500, times=None)
     with pytest.raises(header.CannotRead, match="answered 500 3 times"):
         header.anatomy(known, model, lambda line: None)
@@ -214,7 +201,7 @@ def test_it_is_fetched_only_for_a_model_that_is_still_to_come(hub: Hub) -> None:
 
 def pinned_small(hub: Hub) -> ModelPin:
     hub.reset()
-    return pinned(hub, wanted(hub, SMALL))
+    return pinned(wanted(hub, SMALL))
 
 
 def test_every_cut_of_a_header_is_known_as_one(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -16,27 +15,11 @@ from roles.lock import Lock
 from roles.model import hub as the_hub
 from roles.model.transfer_program import wait_asked
 from tests.lab.hub import Hub
-from tests.lab.hub.sample import MODEL, SIZE, WEIGHTS, sample_hub
+from tests.lab.hub.sample import MODEL, SIZE, WEIGHTS
+from tests.unit import pinning
 from tests.unit.pinning import TOLD, anywhere, refused, resolve
 
-
-@pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
-    with sample_hub(tmp_path_factory.mktemp("repos")) as hub:
-        yield hub
-
-
-@pytest.fixture
-def hub(running: Hub, monkeypatch: pytest.MonkeyPatch) -> Hub:
-    running.reset()
-    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
-    monkeypatch.setattr(the_hub, "PAUSES", (0, 0))
-    return running
-
-
-@pytest.fixture
-def lock(tmp_path: Path) -> Lock:
-    return Lock(tmp_path / "inventory.lock.yml")
+running, hub, lock = pinning.running, pinning.hub, pinning.lock
 
 
 def test_too_many_requests_are_waited_for_and_shown(hub: Hub, lock: Lock) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +10,15 @@ from huggingface_hub import hf_hub_url
 
 from roles import settings
 from roles.lock import Lock, LockError
-from roles.model import hub as the_hub
 from roles.model import pin
 from tests.lab.hub import STRANGER, TOKEN, Hub
 from tests.lab.hub.repo import Repo
 from tests.lab.hub.sample import MODEL, NESTED, SIZE, WEIGHTS, sample_hub
 from tests.lab.small_gguf import shards
+from tests.unit import pinning
 from tests.unit.pinning import TOLD, anywhere, refused, resolve, with_token
+
+hub, lock = pinning.hub, pinning.lock
 
 
 @pytest.fixture(scope="module")
@@ -30,19 +31,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
         torn.commit(dict(list(files.items())[:2]))
         hub.add(whole, torn)
         yield hub
-
-
-@pytest.fixture
-def hub(running: Hub, monkeypatch: pytest.MonkeyPatch) -> Hub:
-    running.reset()
-    monkeypatch.setattr("huggingface_hub.get_token", lambda: None)
-    monkeypatch.setattr(the_hub, "PAUSES", (0, 0))
-    return running
-
-
-@pytest.fixture
-def lock(tmp_path: Path) -> Lock:
-    return Lock(tmp_path / "inventory.lock.yml")
 
 
 def test_commit_size_and_sha256_of_a_file_go_into_the_lock_and_are_asked_for_once(hub: Hub, lock: Lock) -> None:

@@ -15,7 +15,7 @@ import pytest
 from roles.llama_cpp import source, wheels
 from roles.lock import CannotPin, Lock
 from roles.wishes import UiPin
-from tests.unit import hosts
+from tests.unit import hosts, pinning
 
 DIGEST = "e" * 64
 PAGES: dict[str, tuple[int, str]] = {
@@ -26,10 +26,7 @@ PAGES: dict[str, tuple[int, str]] = {
     "b104": (403, "a proxy does not like it"),
 }
 
-
-@pytest.fixture
-def lock(tmp_path: Path) -> Lock:
-    return Lock(tmp_path / "inventory.lock.yml")
+lock = pinning.lock
 
 
 @pytest.fixture
