@@ -1,20 +1,41 @@
-"""A whole run of the benchmark's program against a stand-in for llama-server, as its unit runs it on a host."""
+"""A whole run of the benchmark's program against a stand-in for llama-server, as its unit runs it on a host.
+
+A test module takes the fixtures by their names: `llama, systemd = measuring.llama, measuring.systemd`.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from roles.benchmark import runner
 from roles.benchmark.passage import packed
 from roles.benchmark.record import SCHEMA, Result, parsed
 from roles.remote import Script
-from tests.unit import local
+from tests.unit import fake_systemd, local
+from tests.unit.fake_llama import FakeLlama
 from tests.unit.fake_systemd import FakeSystemd
 
 TEXT = packed(2000)  # words are tokens here: 2048 deep, with what comes after, takes 2,800 of them
+
+
+@pytest.fixture
+def llama() -> Iterator[FakeLlama]:
+    with FakeLlama() as running:
+        yield running
+
+
+@pytest.fixture
+def systemd(tmp_path: Path) -> FakeSystemd:
+    made = fake_systemd.install(tmp_path)
+    prepared(made)
+    return made
 
 
 def wire(url: str, **changes: Any) -> dict[str, Any]:

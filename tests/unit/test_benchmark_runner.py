@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from roles import remote
 from roles.benchmark import runner
 from roles.benchmark.observe import look_at_benchmark
 from roles.benchmark.passes_program import SHIFT, TURN
 from roles.benchmark.record import Flag, Result
-from roles.benchmark.server_program import NotAsExpected, Server
-from tests.unit import fake_systemd, local, measuring
+from tests.unit import local, measuring
 from tests.unit.fake_llama import REPLY, FakeLlama
 from tests.unit.fake_systemd import FakeSystemd
 from tests.unit.measuring import history, last, run
 from tests.unit.programs import assert_old_python_can_run
 
+llama, systemd = measuring.llama, measuring.systemd
+
 
 def own(result: Result) -> list[Flag]:
     """The flags that a test makes; what else this machine is busy with is not a test's."""
     return [flag for flag in result.flags if flag.flag != "other_cpu_work"]
-
-
-@pytest.fixture
-def llama() -> Iterator[FakeLlama]:
-    with FakeLlama() as running:
-        yield running
-
-
-@pytest.fixture
-def systemd(tmp_path: Path) -> FakeSystemd:
-    made = fake_systemd.install(tmp_path)
-    measuring.prepared(made)
-    return made
 
 
 def test_the_program_runs_on_an_old_python_and_its_parts_do_not_hide_each_other() -> None:
@@ -171,83 +153,6 @@ def test_a_text_that_makes_too_few_tokens_is_told(systemd: FakeSystemd, llama: F
     assert "tokens, and 100954 are needed; set smaller benchmark_depths" in done.stdout
 
 
-def started(systemd: FakeSystemd, url: str, **changes: Any) -> subprocess.Popen[str]:
-    script, env = measuring.command(systemd, url, kind="full", seconds=0, **changes)
-    process = subprocess.Popen(
-        ["python3", "-ISB", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **env}, text=True
-    )
-    assert process.stdin
-    process.stdin.write(remote.stdin(script))
-    process.stdin.close()
-    return process
-
-
-def wait_for_passes(process: subprocess.Popen[str], part: Path, passes: int) -> None:
-    end = time.monotonic() + 60
-    while not (part.exists() and len(json.loads(part.read_text())["passes"]) >= passes):
-        assert process.poll() is None, process.stdout and process.stdout.read()
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def test_a_killed_full_run_goes_on_where_it_was(systemd: FakeSystemd, llama: FakeLlama) -> None:
-    part = systemd.home / "data/benchmarks.jsonl.part"
-    llama.pause = 0.2
-    with started(systemd, llama.url, repetitions=3) as first:
-        wait_for_passes(first, part, 2)
-        first.kill()
-    before = json.loads(part.read_text())
-    llama.pause, llama.asked = 0.0, []
-    with started(systemd, llama.url, repetitions=3) as second:
-        assert second.wait(30) == 0
-    result = last(systemd)
-    assert (result.run, result.test_time, result.interrupted) == (before["run"], before["test_time"], 1)
-    assert [len(row.tg.samples_ts) for row in result.rows] == [3, 3]
-    cold = [each for each in llama.completions() if not each["cache_prompt"]][1:]
-    assert len(cold) == 6 - len(before["passes"]), "what was done is not done again"
-    assert result.duration >= round(before["watch"]["duration"], 1)
-    assert not part.exists()
-
-
-@pytest.mark.parametrize("changes", [{"tokens": 17}, {"kind": "smoke", "seconds": 100}])
-def test_what_another_run_has_left_is_not_taken_up(
-    systemd: FakeSystemd, llama: FakeLlama, changes: dict[str, Any]
-) -> None:
-    told = {"kind": "full", "seconds": 0, **changes}
-    part = systemd.home / "data/benchmarks.jsonl.part"
-    part.write_text(json.dumps({"job": "another", "passes": [{"n_depth": 0, "turn_of": 0}], "interrupted": 3}))
-    assert run(systemd, llama.url, **told).returncode == 0
-    assert last(systemd).interrupted == 0
-
-
-def test_a_run_is_stopped_short_of_the_cap(systemd: FakeSystemd, llama: FakeLlama) -> None:
-    measuring.prepared(systemd, MemoryMax=8 << 20)  # this very process holds more
-    llama.hang, began = True, time.monotonic()
-    with started(systemd, llama.url, repetitions=1) as process:
-        assert process.stdout
-        assert process.wait(30) == 1
-        said = process.stdout.read()
-    assert time.monotonic() - began < 15, "the pass that hung was broken off"
-    assert "paddock: nothing could be measured: " in said
-    assert "of the 8 MiB that its unit may take" in said
-
-
-def test_the_cap_stops_a_run_that_has_figures_and_flags_them(systemd: FakeSystemd, llama: FakeLlama) -> None:
-    part = systemd.home / "data/benchmarks.jsonl.part"
-    llama.pause = 0.2
-    with started(systemd, llama.url, repetitions=3) as first:
-        wait_for_passes(first, part, 1)
-        first.kill()
-    measuring.prepared(systemd, MemoryMax=8 << 20)
-    llama.hang = True
-    with started(systemd, llama.url, repetitions=3) as second:
-        assert second.wait(30) == 0
-    result = last(systemd)
-    assert result.rows
-    assert "near_cap" in [flag.flag for flag in result.flags]
-    assert result.left_out[-1].startswith("all from ")
-
-
 BENCH = """echo '{"n_prompt": 512, "n_depth": 0, "samples_ts": [1.0]}'
 echo "$@" >>"$HOME/bench"
 """
@@ -282,53 +187,6 @@ def test_llama_bench_that_fails_costs_its_rows_alone(
     assert run(systemd, llama.url, kind="full", seconds=0, repetitions=1, **told).returncode == 0
     assert last(systemd).left_out == (sentence,)
     assert (systemd.home / "asked").read_text().split()[2] == "start"
-
-
-@pytest.mark.parametrize(("keys", "header"), [("# mine\n\nfirst \nsecond\n", "Bearer first"), (None, "Bearer none")])
-def test_the_first_api_key_goes_to_the_server_in_a_header(
-    systemd: FakeSystemd, llama: FakeLlama, keys: str | None, header: str
-) -> None:
-    path = systemd.home / "keys"
-    if keys is not None:
-        path.write_text(keys)
-    done = run(systemd, llama.url, key_file=str(path) if keys is not None else "", depths=[0])
-    assert done.returncode == 0, done.stdout
-    assert set(llama.authorizations) == {header}
-
-
-def test_a_proxy_of_the_users_is_not_asked(
-    systemd: FakeSystemd, llama: FakeLlama, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    assert run(systemd, llama.url, depths=[0]).returncode == 0
-
-
-@pytest.mark.parametrize("error", [AttributeError("readline"), ValueError("read of closed file")])
-def test_a_connection_that_was_closed_in_the_middle_of_reading_is_no_mistake_of_ours(
-    monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    server = Server("http://127.0.0.1:1", "")
-
-    def closed(*_: Any) -> Any:
-        raise error
-
-    monkeypatch.setattr(server, "_answer", closed)
-    with pytest.raises(NotAsExpected, match="did not answer as expected"):
-        server.complete([1], 1, False, 1)
-
-
-def test_a_server_that_refuses_is_quoted(systemd: FakeSystemd, llama: FakeLlama) -> None:
-    llama.status = 500
-    done = run(systemd, llama.url)
-    assert done.returncode == 1
-    assert done.stdout == "paddock: llama-server did not answer as expected: HTTP 500: it broke\n"
-    assert list((systemd.home / "data").iterdir()) == []
-
-
-def test_a_service_that_does_not_run_is_told(systemd: FakeSystemd) -> None:
-    measuring.prepared(systemd, MainPID=0)
-    done = run(systemd, "http://127.0.0.1:1")
-    assert done.stdout == "paddock: llama-server does not run, so there is nothing to measure\n"
 
 
 def test_a_torn_last_line_is_the_only_one_lost(systemd: FakeSystemd, llama: FakeLlama) -> None:
