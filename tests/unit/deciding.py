@@ -60,6 +60,16 @@ def judged(**data: Any) -> Decide:
     return partial(preflight, hosts.wishes(**data))
 
 
+def smoke(**data: Any) -> Decide:
+    """The benchmark that a deploy makes of a host with these settings."""
+    return partial(benchmark.measured, hosts.wishes(**data), lambda lines: None)
+
+
+def full(**data: Any) -> Decide:
+    """The benchmark that is asked for by itself."""
+    return partial(benchmark.measured_in_full, hosts.wishes(**data), lambda lines: None)
+
+
 def at_rest(decision: Decision) -> bool:
     return (decision.steps, decision.reasons, decision.refusal) == ((), (), None)
 
