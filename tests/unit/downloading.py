@@ -1,4 +1,7 @@
-"""The download's own program, run as its unit runs it on a host: real curl, real files, the lab's Hub on loopback."""
+"""The download's own program, run as its unit runs it on a host: real curl, real files, the lab's Hub on loopback.
+
+A test module takes the fixture by its name, with a `running` Hub: `running, host = pinning.running, downloading.host`.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from roles.job import Job
 from roles.model import decide
@@ -76,3 +81,25 @@ class Host:
     def sent(self) -> int:
         """Bytes of bodies that the Hub's CDN has sent."""
         return sum(self.hub.counters()["cdn"]["bytes"].values())
+
+
+@pytest.fixture
+def host(running: Hub, tmp_path: Path) -> Host:
+    running.reset()
+    return Host(tmp_path, running)
+
+
+def content(host: Host, name: str = WEIGHTS) -> bytes:
+    with host.pinned(name).open() as file:
+        return file.read()
+
+
+def good(host: Host, name: str = WEIGHTS) -> None:
+    """The file has its name and its bytes, its sidecar says so, and nothing else is left."""
+    path, pinned = host.path(name), host.pinned(name)
+    assert path.read_bytes() == content(host, name)
+    sidecar = json.loads(Path(f"{path}.json").read_text())
+    assert (sidecar["sha256"], sidecar["size"]) == (pinned.sha256, pinned.size)
+    assert sidecar["mtime_ns"] == path.stat().st_mtime_ns
+    assert sidecar["revision"] == host.hub.repo(host.repo).branches["main"]
+    assert sorted(one.name for one in path.parent.iterdir() if one.is_file()) == [path.name, f"{path.name}.json"]
