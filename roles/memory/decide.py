@@ -17,7 +17,7 @@ from roles.memory.fitting_program import ALL_LAYERS, REMEDY
 from roles.memory.observe import MEMORY
 from roles.memory.overhead import DEFAULT
 from roles.memory.plan import Plan, Share
-from roles.memory.words import uncounted
+from roles.memory.words import own_spread, uncounted
 from roles.model.decide import holds, unfit_path
 from roles.model.observe import MODEL
 from roles.observation import Observation
@@ -205,7 +205,8 @@ def _after(wishes: Wishes, kind: str, moe: bool, observation: Observation) -> Ob
     unknown = ["n_cpu_moe"] if moe and service.n_cpu_moe == "auto" else []
     if not moe and service.gpu_layers == "auto":
         unknown.append("gpu_layers")
-    if len(wanted.nvidia(observation).gpus) > 1 and kind == "cuda":
+    devices = {"cuda": wanted.nvidia(observation).gpus, "rpc": wishes.settings.llama_cpp.rpc_servers}
+    if len(devices.get(kind, ())) > 1 and not own_spread(service):
         unknown.append("tensor_split")
     key = wanted.digest(wishes, observation)
     plan = Plan(

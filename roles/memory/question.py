@@ -11,7 +11,7 @@ from roles.llama_cpp.release import Release
 from roles.memory import report, wanted
 from roles.memory.alternatives import ADVICE, alternatives
 from roles.memory.observe import FOLDER
-from roles.memory.words import OWN_SPREAD, words
+from roles.memory.words import own_spread, words
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.wishes import ModelPin, Wishes
@@ -41,7 +41,7 @@ def job(
         "words": words(service, ()),
         "extra": list(service.server_args),
         "rpc_servers": len(settings.llama_cpp.rpc_servers),
-        "own_tensor_split": bool(OWN_SPREAD & set(service.server_args)),
+        "own_tensor_split": own_spread(service),
         "layers": layers,
         "moe_layers": moe_layers,
         "context": service.context,

@@ -51,7 +51,8 @@ def table(host: str, plan: Plan, need: Need, limits: Limits, spare: int, measure
         budget = next((one for one in plan.budgets if one.device == share.device), None)
         _add(shown, _device(share, budget, measured.vram if one_device else None))
     if measured.vram is not None and not one_device:
-        _add(shown, iter([("all devices", str(sum(share.total for share in plan.devices)), str(measured.vram))]))
+        held = sum(map(at_most, plan.devices)) + sum(budget.overhead for budget in plan.budgets)
+        _add(shown, iter([("all devices", str(held), str(measured.vram))]))
     _add(shown, _ram(need, limits, spare, measured))
     return shown
 

@@ -38,6 +38,11 @@ def split_words(split: Split) -> list[str]:
     return [str(word) for option, value in told.items() if value is not None for word in (option, value)]
 
 
+def own_spread(wanted: Service) -> bool:
+    """Whether the inventory itself spreads the layers over the devices."""
+    return bool(OWN_SPREAD & set(wanted.server_args))
+
+
 def uncounted(wanted: Service) -> list[str]:
     """The options among `server_args` whose memory no plan knows."""
     return [word for word in wanted.server_args if word in UNCOUNTED]

@@ -79,6 +79,9 @@ def test_a_header_that_tells_no_layers_needs_a_number() -> None:
     assert job(planned(**RPC, gpu_layers=20), seen)["explicit"]
 
 
+TWO = ["127.0.0.1:50052", "127.0.0.1:50053"]
+
+
 @pytest.mark.parametrize(
     ("data", "moe", "words"),
     [
@@ -86,6 +89,8 @@ def test_a_header_that_tells_no_layers_needs_a_number() -> None:
         ({}, False, f"-ngl {TO_COME} "),
         ({"n_cpu_moe": 44}, True, "-ngl 99 --n-cpu-moe 44"),
         ({"gpu_layers": 20}, False, "-ngl 20 "),
+        ({"rpc_servers": TWO}, True, f"--n-cpu-moe {TO_COME} -ts {TO_COME} "),
+        ({"rpc_servers": TWO, "server_args": ["-ts", "3,1"]}, True, f"--n-cpu-moe {TO_COME} -fit off "),
     ],
 )
 def test_on_a_bare_host_the_split_is_known_after_the_plan(data: dict[str, Any], moe: bool, words: str) -> None:
