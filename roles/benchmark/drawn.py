@@ -94,6 +94,8 @@ def _planned(newest: Result, where: str) -> dict[str, float]:
         return {}
     shares = plan.devices if where == "devices" else (plan.host,)
     items = {name: sum(getattr(share, name) for share in shares) for name in ("model", "context", "compute")}
+    if where == "devices":  # what nvidia-smi counts for the process, too
+        items["runtime"] = sum(budget.overhead for budget in plan.budgets)
     levels = zip(items, accumulate(items.values()), strict=True)
     return {f"{name} {items[name]:,}": float(level) for name, level in levels if items[name]}
 

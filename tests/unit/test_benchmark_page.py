@@ -130,6 +130,21 @@ def test_a_column_of_several_runs_says_that_it_has_their_median() -> None:
     assert "Figure before now, median of 2 runs change, 95 %" in words
 
 
+def test_the_plan_beside_what_was_measured_of_a_card_holds_the_runtime_too() -> None:
+    budget = {
+        "device": "CUDA0", "name": "x", "total": 6144, "reserve": 0, "margin": 0, "overhead": 320, "limit": None,
+        "room": 5824,
+    }  # fmt: skip
+    took = {"seconds": [1.0, 2.0], "series": {"vram_mib": [5000.0, 5257.0], "anon_mib": [700.0, 700.0]}}
+    plan = {**planted_history.PLAN, "budgets": [budget]}
+    newest = Result.model_validate(measured.entry(plan=plan, resources=took))
+    vram, ram = drawn.vram(newest), drawn.ram(newest)
+    assert vram
+    assert ram
+    assert vram.rows[-1][:2] == ("planned runtime 320, up to", "5,257")
+    assert ram.rows[-1][:2] == ("planned compute 512, up to", "7,289")
+
+
 def test_one_depth_makes_no_chart() -> None:
     alone = Result.model_validate(measured.entry(rows=[measured.row(2048, 900.0, 28.0)]))
     assert drawn.against_depth("pp", alone, None) is None
