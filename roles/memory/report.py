@@ -9,7 +9,7 @@ from typing import Any
 from roles.gpu.classify import Nvidia
 from roles.gpu.parse import Holder
 from roles.memory.fitting_program import TO_ASK, shown, taken
-from roles.memory.plan import Plan, Share, Split
+from roles.memory.plan import Plan, Share, Split, Tried
 
 OURS = "/paddock/releases/"  # in the path of a llama-server that Paddock started
 
@@ -20,17 +20,30 @@ def line(plan: Plan) -> str:
         return f"{named(plan)}, unchecked"
     if not plan.devices:
         return f"the host will hold {plan.host.total} MiB"
-    experts = (
-        f" (the experts of {plan.moe_layers_on_cpu} of {plan.moe_layers} layers on the CPU)" if plan.moe_layers else ""
-    )
     rooms = {budget.device: budget.room for budget in plan.budgets}
     held = ", ".join(f"{figures(one)} of {rooms.get(one.device, 0)}" for one in plan.devices)
-    beside = [f"{named(one)} would take {most(one.devices)} MiB" for one in (plan.better, plan.worse) if one]
-    return f"{named(plan)}{experts}: {held}; host {plan.host.total} MiB" + "".join(f"; {told}" for told in beside)
+    return "; ".join([f"{chosen(plan)}: {held}", f"host {plan.host.total} MiB", *beside(plan)])
+
+
+def chosen(plan: Plan) -> str:
+    """The split, and where it leaves the experts."""
+    if not plan.moe_layers:
+        return named(plan)
+    return f"{named(plan)} (the experts of {plan.moe_layers_on_cpu} of {plan.moe_layers} layers on the CPU)"
 
 
 def named(split: Split) -> str:
     return shown(split.model_dump())
+
+
+def beside(plan: Plan) -> list[str]:
+    """What the next split with more on the devices would take, and the next with less."""
+    return [f"{named(one)} would take {_takes(one)}" for one in (plan.better, plan.worse) if one]
+
+
+def _takes(one: Tried) -> str:
+    held = ", ".join(f"{at_most(share)} MiB of {share.device}" for share in one.devices)
+    return held + (f", {one.lacking} too many" if one.lacking > 0 else f", and leave {-one.lacking}")
 
 
 def figures(share: Share) -> str:
@@ -41,10 +54,6 @@ def figures(share: Share) -> str:
 def at_most(share: Share) -> int:
     """What a device holds, with what llama.cpp cuts off of each figure."""
     return taken([share.model, share.context, share.compute])
-
-
-def most(devices: tuple[Share, ...]) -> int:
-    return max(map(at_most, devices), default=0)
 
 
 def warnings(plan: Plan, nvidia: Nvidia) -> list[str]:

@@ -15,9 +15,9 @@ from rich.table import Table
 from roles.host import HOST
 from roles.memory import ram
 from roles.memory.cap import limits_of, need_of, own_plan
-from roles.memory.plan import Budget, Plan, Share, Tried
+from roles.memory.plan import Budget, Plan, Share
 from roles.memory.ram import MIB, Limits, Need
-from roles.memory.report import at_most, named
+from roles.memory.report import at_most, beside, chosen
 from roles.observation import Observation
 from roles.wishes import Wishes
 
@@ -38,8 +38,7 @@ Row = tuple[str, str, str]
 
 def table(host: str, plan: Plan, need: Need, limits: Limits, spare: int, measured: Measured = NOTHING) -> Table:
     """`spare`: the host's RAM beside what is left to everything else, bytes."""
-    experts = f", the experts of {plan.moe_layers_on_cpu} of {plan.moe_layers} layers on the CPU"
-    split = named(plan) + (experts if plan.moe_layers else "") if plan.devices else "all on the CPU"
+    split = chosen(plan) if plan.devices else "all on the CPU"
     shown = Table(
         title=escape(f"{host}: memory, {split}"), title_justify="left",
         caption=escape("\n".join(beside(plan))), caption_justify="left",
@@ -97,16 +96,6 @@ def _ram(need: Need, limits: Limits, spare: int, measured: Measured) -> Iterator
 
 def _told(mib: int | None) -> str:
     return "" if mib is None else str(mib)
-
-
-def beside(plan: Plan) -> list[str]:
-    """What the next split with more on the devices would take, and the next with less."""
-    return [f"{named(one)} would take {_most(one)}" for one in (plan.better, plan.worse) if one]
-
-
-def _most(one: Tried) -> str:
-    held = ", ".join(f"{at_most(share)} MiB of {share.device}" for share in one.devices)
-    return held + (f", {one.lacking} too many" if one.lacking > 0 else f", and leave {-one.lacking}")
 
 
 def of_host(host: str, wishes: Wishes, seen: Observation, measured: Measured) -> Table | None:

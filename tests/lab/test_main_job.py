@@ -45,7 +45,7 @@ def test_a_bare_host_answers_a_completion_through_the_unit(converged: LabHost, f
     assert first.last_words[-1].startswith("paddock: one: serving tiny-moe-Q4_K_M.gguf at http://127.0.0.1:8091")
     assert "tg empty" in first.err
     assert "1k pp / tg" in first.err
-    assert "one: memory, n_cpu_moe=2, the experts of 2 of 6 layers on the CPU" in " ".join(first.err.split())
+    assert "one: memory, n_cpu_moe=2 (the experts of 2 of 6 layers on the CPU)" in " ".join(first.err.split())
 
 
 def test_a_second_run_changes_nothing_and_costs_one_remote_command(

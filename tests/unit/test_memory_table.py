@@ -88,7 +88,7 @@ def test_the_next_better_and_the_next_worse_split_are_told_with_what_they_take()
     text = " ".join(printed(seen(), 120).split())
     assert "n_cpu_moe=43 would take 4748 MiB of RPC0, 48 too many" in text
     assert "n_cpu_moe=45 would take 4452 MiB of RPC0, and leave 248" in text
-    assert "laptop: memory, n_cpu_moe=44, the experts of 44 of 48 layers on the CPU" in text
+    assert "laptop: memory, n_cpu_moe=44 (the experts of 44 of 48 layers on the CPU)" in text
 
 
 def test_two_devices_have_one_measurement_together() -> None:
