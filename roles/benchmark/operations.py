@@ -28,14 +28,12 @@ def alternated(wishes: Wishes) -> Generator[PyinfraCommand]:
     """Where the inventory wants it: what was measured just now is measured beside what was there before, in turns."""
     state, host = context()
 
-    def decide(seen: Observation) -> Decision:
-        if not wishes.settings.benchmark.benchmark_ab:
-            return Decision(seen)
-        last, known = seen[BENCHMARK].last, home.known(state, host)
-        due = home.measured(host) if state.is_executing else bool(known and last and not last.run)
-        return trial.alternated(wishes, known, due, seen)
+    def in_turns(seen: Observation) -> Decision:
+        last = seen[BENCHMARK].last
+        due = home.measured(host) if state.is_executing else last is not None and not last.run
+        return trial.alternated(wishes, partial(home.known, state, host), due, seen)
 
-    yield from converge(decide)
+    yield from converge(in_turns)
 
 
 @operation()

@@ -33,14 +33,14 @@ def former(seen: Observation) -> str | None:
     return found.group(1) if found and found.group(1) != seen[SERVICE].running_stamp else None
 
 
-def alternated(wishes: Wishes, known: Sequence[Result], due: bool, seen: Observation) -> Decision:
-    """Old and new are measured in turns, so that whatever else goes on meets both. `known`: the results that are here;
-    `due`: the new one has been measured just now."""
-    old = next((result for result in reversed(known) if result.stamp == former(seen)), None)
+def alternated(wishes: Wishes, known: Callable[[], Sequence[Result]], due: bool, seen: Observation) -> Decision:
+    """Old and new are measured in turns, so that whatever else goes on meets both. `known` fetches the results that
+    there are; `due`: the new one has been measured just now."""
     if not (wishes.settings.benchmark.benchmark_ab and due):
         return Decision(seen)
     if scopes.of(wishes.settings.service) is scopes.SYSTEM:
         return Decision(seen, left_out=f"benchmark_ab: {ROOTS}")
+    old = next((result for result in reversed(known()) if result.stamp == former(seen)), None)
     if old is None:
         why = "no former service with figures is there to measure in alternation"
         return Decision(seen, left_out=f"benchmark_ab: {why}")

@@ -137,7 +137,9 @@ def test_the_next_run_does_not_try_it_again_as_long_as_the_former_one_runs() -> 
 
 
 def alternated(known: tuple[Result, ...] = SLOWER, due: bool = True, ab: bool = True, **changes: Any) -> Decision:
-    return trial.alternated(hosts.wishes(benchmark_ab=ab), known, due, hosts.converged(**{**WITH_FORMER, **changes}))
+    return trial.alternated(
+        hosts.wishes(benchmark_ab=ab), lambda: known, due, hosts.converged(**{**WITH_FORMER, **changes})
+    )
 
 
 def test_old_and_new_are_measured_in_turns_and_the_new_one_serves_in_the_end() -> None:
