@@ -21,6 +21,7 @@ PROCESS_ELSE = 128  # after the start 19 to 27 were seen (docs/memory.md); long 
 SHARE = 75  # percent of the RAM where there is no plan: the seed's 24G of 32
 MAPPED = "mapped from its file"
 MIB = 1 << 20
+STEP = 64 * MIB  # of RAM: each kernel keeps some MiB more or less of it to itself, which is no reason for another unit
 GAP = 512 * MIB  # what lies between MemoryHigh and MemoryMax, or a sixteenth: for what no plan knows
 
 
@@ -102,7 +103,7 @@ def limits(wanted: Service, memory: Memory, total: int, oomd: bool, need: Need |
     if wanted.service_memory_max != "auto":
         cap = size_in_bytes(wanted.service_memory_max, of=total)
     elif need is None:
-        cap = min(size_in_bytes(f"{SHARE}%", of=total), most)
+        cap = min(size_in_bytes(f"{SHARE}%", of=total), most) // STEP * STEP
     else:
         cap = min(holding(need), most)
     high = cap - gap(cap)
@@ -113,8 +114,8 @@ def limits(wanted: Service, memory: Memory, total: int, oomd: bool, need: Need |
 
 
 def available(memory: Memory, total: int) -> int:
-    """Bytes of RAM beside what is left to everything else; whole MiB."""
-    return max(total - size_in_bytes(memory.ram_reserve, of=total), 0) // MIB * MIB
+    """Bytes of RAM beside what is left to everything else, in whole steps."""
+    return max(total - size_in_bytes(memory.ram_reserve, of=total), 0) // STEP * STEP
 
 
 def holding(need: Need) -> int:
@@ -150,7 +151,7 @@ def warning(wanted: Service, memory: Memory, total: int, oomd: bool, need: Need)
     """The sentence about a cap with which the service would run, and badly."""
     most, cap = available(memory, total), limits(wanted, memory, total, oomd, need).maximum
     told = []
-    if cap > most:
+    if cap >= most + STEP:
         told.append(
             f"service_memory_max={wanted.service_memory_max} leaves less than ram_reserve={memory.ram_reserve} to all"
             " else"

@@ -109,6 +109,18 @@ def test_an_automatic_cap_never_takes_the_reserve() -> None:
     assert limits(need(), total=8 * GIB).maximum == 6 * GIB
 
 
+@pytest.mark.parametrize("found", [None, need(), need(repacked=20_000)])
+def test_another_kernel_leaves_a_little_more_or_less_of_the_ram_and_that_is_the_same_cap(found: Need | None) -> None:
+    memtotal = 32_760_020 << 10  # of 32 GiB, as /proc/meminfo tells it
+    assert len({limits(found, memtotal + more).maximum for more in (-6 * MIB, 0, 6 * MIB)}) == 1
+
+
+def test_a_cap_of_ones_own_may_be_all_but_the_reserve() -> None:
+    total = 32_675_340 << 10
+    own, memory = Service(service_memory_max=f"{(total - 2 * GIB) >> 20}M"), Memory()
+    assert ram.warning(own, memory, total, False, need()) is None
+
+
 @pytest.mark.parametrize(
     ("oomd", "cap_", "why"),
     [
