@@ -38,11 +38,6 @@ class Figure(Seen):
     def median(self) -> float:
         return statistics.median(self.samples_ts)
 
-    @property
-    def spread(self) -> float:
-        """The distance of the extremes as a share of the median; 0 for one sample."""
-        return (max(self.samples_ts) - min(self.samples_ts)) / self.median if self.median else 0.0
-
 
 class Turn(Seen):
     """A later turn of a conversation: `n_prompt` new tokens after the `n_depth` and the reply that the prompt cache
@@ -201,5 +196,6 @@ def taken_back(lines: Iterable[str]) -> frozenset[str]:
 
 
 def history(lines: Iterable[str]) -> tuple[Result, ...]:
-    """All results that can be read, the oldest first."""
-    return tuple(result for line in lines if (result := parsed(line)))
+    """All results that can be read, the oldest first, and each run once: a host whose file became shorter tells some of
+    them again."""
+    return tuple({result.run: result for line in lines if (result := parsed(line))}.values())

@@ -45,10 +45,9 @@ def prune(folder: str, release: str) -> None:
     releases = os.path.join(os.path.dirname(folder), "releases")
     paths = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".json")]
     for number, path in enumerate(sorted(paths, key=os.path.getmtime, reverse=True)):
-        with open(path) as file:
-            text = file.read()
         try:
-            own = json.loads(text)["release"]
+            with open(path) as file:
+                own = json.load(file)["release"]
         except (ValueError, KeyError, TypeError):
             own = ""
         if number >= KEEP or not os.path.isdir(os.path.join(releases, own or "none")):
