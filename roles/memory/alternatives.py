@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from roles.lock import CannotPin
+from roles.memory.bound import PACKED
 from roles.memory.fitting_program import TRUNCATED
 from roles.memory.plan import Plan
 from roles.model import header, pin
@@ -22,17 +23,17 @@ MOST = 3  # quantizations, each with its header to fetch: some MB
 def alternatives(settings: Settings) -> list[dict[str, Any]]:
     """Smaller wishes, the cheapest loss first: speed of reading, precision of the cache, tokens."""
     service = settings.service
-    found: list[dict[str, Any]] = []
-    if service.ubatch > 512:
-        found.append({"option": "-ub", "changes": {"-ub": "512"}, "told": f"ubatch 512 instead of {service.ubatch}"})
-    now = service.cache_type_k if service.cache_type_k == service.cache_type_v else "mixed"
-    for kind in ("q8_0", "q4_0") if service.flash_attention != "off" else ():
-        if kind == "q4_0":
-            found.append({"option": "-c"})
-        if now not in (kind, "q4_0") and not (now in ("q5_0", "q5_1", "q4_1", "iq4_nl") and kind == "q8_0"):
-            changes = {"-ctk": kind, "-ctv": kind}
-            found.append({"option": "-ctk", "changes": changes, "told": f"KV {kind} instead of {now}"})
-    return found or [{"option": "-c"}]
+    kinds = (service.cache_type_k, service.cache_type_v)
+
+    def cache(kind: str) -> list[dict[str, Any]]:
+        """Where it is smaller; llama.cpp quantizes V with flash attention alone."""
+        if service.flash_attention == "off" or 2 * PACKED[kind] >= sum(PACKED[now] for now in kinds):
+            return []
+        told = f"KV {kind} instead of {'/'.join(dict.fromkeys(kinds))}"
+        return [{"option": "-ctk", "changes": {"-ctk": kind, "-ctv": kind}, "told": told}]
+
+    ubatch = {"option": "-ub", "changes": {"-ub": "512"}, "told": f"ubatch 512 instead of {service.ubatch}"}
+    return [*([ubatch] if service.ubatch > 512 else []), *cache("q8_0"), {"option": "-c"}, *cache("q4_0")]
 
 
 def quantizations(wanted: Model, now: ModelPin, plan: Plan, tell: Tell) -> tuple[list[ModelPin], str]:

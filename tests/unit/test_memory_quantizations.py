@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from roles import settings
 from roles.memory import decide
-from roles.memory.alternatives import MOST, picked, quantizations, weights_left
+from roles.memory.alternatives import MOST, alternatives, picked, quantizations, weights_left
 from roles.memory.plan import Plan
 from roles.wishes import ModelPin
 from tests.lab import small_gguf
@@ -69,6 +69,22 @@ def asked_about(hub: Hub, plan: Plan, file: str = BIG) -> tuple[list[str], str]:
     found, advice = quantizations(wanted, now, plan, lambda line: None)
     assert {(one.commit, one.folder) for one in found} <= {(now.commit, now.folder)}
     return [one.file for one in found], advice
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        ({"ubatch": 2048}, ["ubatch 512 instead of 2048", "KV q8_0 instead of f16", "-c", "KV q4_0 instead of f16"]),
+        ({"cache_type_k": "q8_0", "cache_type_v": "q8_0"}, ["-c", "KV q4_0 instead of q8_0"]),
+        ({"cache_type_k": "q8_0", "cache_type_v": "q4_0"}, ["-c", "KV q4_0 instead of q8_0/q4_0"]),
+        ({"cache_type_k": "q5_1", "cache_type_v": "q5_1"}, ["-c", "KV q4_0 instead of q5_1"]),
+        ({"cache_type_k": "iq4_nl", "cache_type_v": "iq4_nl"}, ["-c"]),
+        ({"ubatch": 2048, "flash_attention": "off"}, ["ubatch 512 instead of 2048", "-c"]),
+    ],
+)
+def test_smaller_wishes_are_asked_about_the_cheapest_loss_first(data: dict[str, Any], told: list[str]) -> None:
+    found = alternatives(hosts.wishes(**data).settings)
+    assert [one.get("told", one["option"]) for one in found] == told
 
 
 def test_what_has_fewer_bytes_and_is_the_same_model_is_asked_about_the_nearest_first(hub: Hub) -> None:
