@@ -33,12 +33,12 @@ def look_at_memory(ask: dict[str, Any]) -> dict[str, Any]:
             told = json.loads(line)
             held, shares = told["resources"]["peak_vram_mib"], told["plan"]["devices"]
             planned = sum(share["model"] + share["context"] + share["compute"] for share in shares)
-            planned += told["settings"].get("moe_cache_mib") or 0  # which every plan counts by itself
+            cache = told["settings"].get("moe_cache_mib") or 0  # which every plan counts by itself
             cards, release = [card["uuid"] for card in told["cards"]], told["release"]
         except (AttributeError, KeyError, TypeError, ValueError):
             continue  # torn, of another version, or without a card
         if held and planned:
-            measured.append({"release": release, "cards": cards, "held": held, "planned": planned})
+            measured.append({"release": release, "cards": cards, "held": held, "planned": planned + cache})
     return {"plans": plans, "measured": measured[-20:]}
 
 

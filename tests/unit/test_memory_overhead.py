@@ -58,7 +58,8 @@ def test_the_history_tells_what_a_process_held_of_what_was_planned(tmp_path: Pat
     history = tmp_path / "history.jsonl"
     history.write_text("\n".join(map(json.dumps, [*others, whole])) + '\n{"release": "r1", "ca')
     assert looked_at(history) == (Measured(release="r1", cards=CARD, held=4900, planned=4597),)
-    history.write_text(json.dumps({**whole, "settings": {"moe_cache_mib": 100}}))
+    cache = {"settings": {"moe_cache_mib": 100}}
+    history.write_text("\n".join(json.dumps({**whole, **cache, "plan": {"devices": each}}) for each in ([], [share])))
     [cached] = looked_at(history)
     assert overhead("cuda", "r1", CARD, [cached]) == 208, "a cache of experts is no runtime: plans count it beside that"
 
