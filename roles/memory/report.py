@@ -105,6 +105,6 @@ def teller(log: Callable[[str], None], unfit: list[dict[str, Any]] | None) -> Ca
         if plan.nothing_fits and unfit is not None:
             unfit.append(told)
         else:
-            log(line(plan))
+            log("; ".join(filter(None, [line(plan), plan.problem])))  # with memory_check='warn' it goes on
 
     return tell

@@ -149,6 +149,15 @@ def test_a_plan_in_a_line_tells_the_layers_really_on_the_cpu_and_its_neighbours(
     )
 
 
+def test_what_is_risked_is_told_with_the_plan_and_a_plan_that_is_asked_on_about_is_not_told_yet() -> None:
+    wishes, lines, unfit = hosts.wishes(**RPC), list[str](), list[dict[str, Any]]()
+    (plan,) = hosts.plans(wishes, hosts.converged_answers(wishes)).values()
+    report.teller(lines.append, unfit)([json.dumps({**plan, "problem": "it does not fit"})])
+    assert [line.endswith("host 7289 MiB; it does not fit") for line in lines] == [True]
+    report.teller(lines.append, unfit)(["noise", json.dumps({**plan, "nothing_fits": True})])
+    assert (len(lines), len(unfit)) == (1, 1)
+
+
 def test_a_plan_of_another_version_is_as_good_as_none() -> None:
     assert MemorySeen.model_validate({"plans": {"a": {"digest": 7}, "b": None}}).plans == {}
     assert hosts.bare()[MEMORY].plans == {}
