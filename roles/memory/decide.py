@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,13 +90,14 @@ def planned(
 def asked_on(
     wishes: Wishes,
     plan: dict[str, Any],
-    others: list[tuple[ModelPin, tuple[bytes, ...]]],
+    others: Sequence[tuple[ModelPin, tuple[bytes, ...]]],
     advice: str,
+    tell: Callable[[list[str]], None] | None,
     observation: Observation,
 ) -> Decision:
     """Nothing fits, and that is recorded with the one of the `others` that would: smaller quantizations and their
-    headers, the nearest first. `plan` is as the program printed it; `advice` is said where none can be asked. Raises
-    CannotBuild."""
+    headers, the nearest first. `plan` is as the program printed it; `advice` is said where none can be asked, and
+    `tell` gets what is printed in the end. Raises CannotBuild."""
     kind, release = wanted.backend(wishes, observation), wanted_release(wishes, observation)
     smaller = [{"path": pin.file, "twin": question.twin(pin, headers)} for pin, headers in others]
     job = question.job(wishes, release, kind, (), observation)
@@ -105,7 +106,7 @@ def asked_on(
     return Decision(
         observation,
         reasons=(f"no split of the model fits: ask about {names}" if names else "no split of the model fits",),
-        steps=_steps(wishes, job, SMALLER_SECONDS, None),
+        steps=_steps(wishes, job, SMALLER_SECONDS, tell),
     )
 
 

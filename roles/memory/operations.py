@@ -49,7 +49,8 @@ def _asked_on(wishes: Wishes, now: ModelPin, plan: dict[str, Any], seen: Observa
     known = header.informed(wishes, seen, None)
     host.log(f"no split of {now.file} fits; looking for a smaller quantization in {now.source}")
     others, advice = quantizations(wishes.settings.model, now, Plan.model_validate(plan), host.log)
-    return decide.asked_on(known, plan, [(one, header.bytes_of(one)) for one in others], advice, seen)
+    headers = [(one, header.bytes_of(one)) for one in others]
+    return decide.asked_on(known, plan, headers, advice, report.teller(host.log, None), seen)
 
 
 def _planned(wishes: Wishes, again: bool, unfit: list[dict[str, Any]], seen: Observation) -> Decision:

@@ -89,9 +89,8 @@ class Bench:
         [(out, err)] = self.planner([first])
         assert out, err
         pins = [(other.wishes().model, (other.first_bytes,)) for other in others]
-        decision = decide.asked_on(
-            model.wishes(**settings), json.loads(out), [(pin, header) for pin, header in pins if pin], "", seen
-        )
+        known = [(pin, header) for pin, header in pins if pin]
+        decision = decide.asked_on(model.wishes(**settings), json.loads(out), known, "", None, seen)
         [(out, err)] = self.planner([decision.steps[0].script])
         assert not out, out
         return err

@@ -224,11 +224,13 @@ def test_the_second_question_is_the_first_ones_with_the_twins_of_the_smaller() -
         (other, (b"GGUF",)) for other in sized(3_000_000_000, 2_000_000_000)
     ]
     plan = unfit().model_dump()
-    decision = decide.asked_on(wishes, plan, others, "take another", seen)
+    lines: list[str] = []
+    decision = decide.asked_on(wishes, plan, others, "take another", lines.extend, seen)
     assert decision.reasons == (
         "no split of the model fits: ask about 3000000000.gguf (3.0 GB), 2000000000.gguf (2.0 GB)",
     )
     (step,) = decision.steps
+    assert step.report == lines.extend, "who goes on all the same hears of it"
     told = json.loads(step.script.args[0])
     [asked] = decide.planned(wishes, (), None, seen).steps
     before = json.loads(asked.script.args[0])
