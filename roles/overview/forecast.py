@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from roles.benchmark import decide as benchmark
 from roles.browser import decide as browser
 from roles.browser import freed
+from roles.host import HOST, no_root
 from roles.llama_cpp import decide as llama_cpp
 from roles.memory import cap
 from roles.memory import decide as memory
@@ -22,9 +23,32 @@ from roles.wishes import Wishes
 
 
 def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]:
-    """The reasons of every role, in deploy.py's order; the last is a refusal where there is one."""
+    """The reasons of every role; the last is a refusal where there is one."""
+    told: list[str] = []
+    for decision in decisions(wishes, has_password, seen):
+        told += [*decision.reasons, *([f"refuse it: {decision.refusal}"] if decision.refusal else [])]
+    return told
+
+
+def needs_root(wishes: Wishes, seen: Observation) -> bool:
+    """Whether anything that is due needs root, before anybody is asked for a password."""
+    return any(step.script.root for decision in decisions(wishes, True, seen) for step in decision.steps)
+
+
+def without_root(wishes: Wishes, has_password: bool, seen: Observation) -> str | None:
+    """The sentence about what is due and cannot be done, as nobody may be root here: before an hour of building."""
+    host = seen[HOST]
+    if host.can_be_root(has_password):
+        return None
+    due = (step for decision in decisions(wishes, has_password, seen) for step in decision.steps if step.script.root)
+    what = next((step.what for step in due if not (step.optional or step.minor)), None)
+    return no_root(host, f"what is due cannot be done ({what})") if what else None
+
+
+def decisions(wishes: Wishes, has_password: bool, seen: Observation) -> Iterator[Decision]:
+    """What every role decides, in deploy.py's order, on the host as those before it leave it; up to a refusal."""
     wanted = wishes.settings
-    decisions: list[tuple[str, Callable[[Observation], Decision]]] = [
+    every: list[tuple[str, Callable[[Observation], Decision]]] = [
         ("packages", partial(packages.installed, wanted.llama_cpp, has_password)),
         ("browser", partial(browser.policy_set, wanted.browser, has_password)),
         ("browser", partial(freed.models_freed, wanted.browser, None)),
@@ -45,13 +69,11 @@ def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]
         ("benchmark", partial(benchmark.measured, wishes, lambda lines: None)),
         ("model", partial(collect.collected, wishes)),
     ]
-    told: list[str] = []
-    for role, decide in decisions:
+    for role, decide in every:
         if not wanted.runs(role):
             continue
         decision = decide(seen)
-        told += decision.reasons
+        yield decision
         if decision.refusal:
-            return [*told, f"refuse it: {decision.refusal}"]
+            return
         seen = decision.after
-    return told

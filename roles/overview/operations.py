@@ -18,8 +18,7 @@ from roles.model.hub import Tell
 from roles.observation import Observation
 from roles.operation import Decision, Step, converge
 from roles.overview import memory, record, start
-from roles.overview.forecast import forecast
-from roles.overview.needs import needs_root
+from roles.overview.forecast import forecast, needs_root, without_root
 from roles.overview.preflight import preflight, verdict
 from roles.overview.summary import summary
 from roles.service.observe import SERVICE
@@ -81,8 +80,9 @@ def ahead(wishes: Wishes, seen: Observation, has_password: bool, tell: Tell) -> 
     except header.CannotRead as error:
         note = f"the model is not known before it is downloaded: {error}"
     decision = preflight(wishes, seen, has_password)
+    refusal = decision.refusal or without_root(wishes, has_password, seen)
     notes = "; ".join(filter(None, [decision.left_out, note]))
-    return replace(decision, left_out=notes or None)
+    return replace(decision, refusal=refusal, left_out=notes or None)
 
 
 @operation()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from roles.overview.needs import needs_root
+from roles.overview.forecast import needs_root
 from roles.overview.preflight import preflight
 from tests.unit import browsers, hosts, machines, seed, services
 from tests.unit.deciding import Decide, judged, left_out, refusal, resting

@@ -10,7 +10,7 @@ import pytest
 
 from roles.host import AWAY, HOST
 from roles.observation import Observation
-from roles.overview.needs import needs_root
+from roles.overview.forecast import needs_root
 from roles.service import decide, reasons, sandbox
 from roles.service import scope as scopes
 from roles.service.observe import SERVICE
@@ -72,7 +72,7 @@ def test_nothing_moves_from_under_a_service_of_the_systems_before_the_users_can_
     seen = hosts.converged(None, **{**there, part: {**there.get(part, {}), **fields}})
     resting(HOME, seen)
     resting(BROUGHT_HOME, seen)
-    assert needs_root(hosts.wishes(), seen)
+    assert needs_root(hosts.wishes(), seen) is (part == "llama_cpp"), "where the run will come to that"
 
 
 def test_from_the_systems_service_to_a_users_every_decision_rests_on_what_the_one_before_predicted() -> None:
@@ -177,8 +177,12 @@ def test_a_cap_that_the_system_does_not_enforce_is_the_systems() -> None:
 def test_a_password_is_asked_for_only_where_something_of_roots_is_due() -> None:
     assert needs_root(SYSTEM, fresh())
     assert needs_root(SYSTEM, away(service={"unit": None}))
-    assert needs_root(hosts.wishes(service_scope="system", context=65536), away())
     assert not needs_root(SYSTEM, away())
+    another = hosts.wishes(service_scope="system", context=65536)
+    assert needs_root(another, away())
+    assert needs_root(another, away(llama_cpp={"releases": {}})), "before an hour of building"
+    both = hosts.converged(service={"elsewhere": True}, llama_cpp={"releases": {}})
+    assert needs_root(hosts.wishes(), both), "what is the system's gives way"
 
 
 def test_a_converged_one_rests() -> None:
