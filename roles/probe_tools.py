@@ -52,6 +52,12 @@ def read(path: str, most: int = 1 << 20) -> str | None:
         return None
 
 
+def api_keys(path: str) -> list[str]:
+    """The keys of a file that llama-server takes and a request can carry: a line each, comments left out."""
+    lines = [line.strip() for line in (read(path) or "").splitlines()]
+    return [line for line in lines if line and line[0] != "#" and not set('"\\') & set(line)]
+
+
 def node(path: str) -> dict[str, Any] | None:
     """What stands at a path, links not followed; None where nothing does."""
     try:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from roles.gpu.libraries import library_versions
+from roles.gpu.libraries import library_versions, nvidia_smi
 from roles.observation import Fragment, Seen
 from roles.probe_tools import entries, find_command, newest_kernel, read, run
 
@@ -37,7 +37,7 @@ def look_at_gpu(ask: dict[str, Any]) -> dict[str, Any]:
         told = run([find_command("modinfo") or "modinfo", "-k", kernel, "-F", "version", "nvidia", "nvidia-current"])
         if told and told["rc"] is not None and os.path.exists("/lib/modules/" + kernel + "/modules.dep"):
             modules[kernel] = (told["out"].split() or [None])[0]
-    smi = find_command("nvidia-smi") or "/usr/lib/wsl/lib/nvidia-smi"  # WSL: in an interactive shell's PATH alone
+    smi = nvidia_smi()
     table = run([smi, "--query-gpu=" + ",".join(ask["fields"]), "--format=csv,noheader,nounits"], ask["seconds"])
     # 14: a corrupt infoROM, of which it warns beside a table that is whole.
     xml = run([smi, "-q", "-x"], ask["seconds"]) if table and table["rc"] in (0, 14) else None
@@ -99,5 +99,10 @@ SECONDS = 10  # a card that is lost makes nvidia-smi hang
 UNKNOWN = GpuSeen(table=Tool(rc=1, out="the probe could not look"))
 
 GPU = Fragment(
-    "gpu", look_at_gpu, lambda _: {"fields": FIELDS, "seconds": SECONDS}, GpuSeen, UNKNOWN, (library_versions,)
+    "gpu",
+    look_at_gpu,
+    lambda _: {"fields": FIELDS, "seconds": SECONDS},
+    GpuSeen,
+    UNKNOWN,
+    (nvidia_smi, library_versions),
 )

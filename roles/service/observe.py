@@ -8,7 +8,7 @@ from pydantic import Field
 
 from roles.host import AWAY
 from roles.observation import Fragment, Seen
-from roles.probe_tools import entries, node, owner, read, run, user_name
+from roles.probe_tools import api_keys, entries, node, owner, read, run, user_name
 from roles.service import scope as scopes
 from roles.service.command import BENCHMARK, UNIT, WATCHDOG
 from roles.service.directives import PROPERTIES
@@ -63,8 +63,7 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
     measuring = run(["systemctl", "--user", "is-active", ask["benchmark"]])
     key_file = node(os.path.expanduser(ask["key_file"])) if ask["key_file"] else None
     if key_file:
-        lines = [line.strip() for line in (read(os.path.expanduser(ask["key_file"])) or "").splitlines()]
-        key_file["keys"] = sum(bool(line) and line[0] != "#" and not set('"\\') & set(line) for line in lines)
+        key_file["keys"] = len(api_keys(os.path.expanduser(ask["key_file"])))
 
     # It has come back since, and systemd's Result is of the last end alone; the journal remembers.
     killed = None

@@ -11,8 +11,8 @@ import re
 import socket
 import time
 
-from roles.gpu.libraries import library_versions
-from roles.probe_tools import entries, find_command, read, run
+from roles.gpu.libraries import library_versions, nvidia_smi
+from roles.probe_tools import entries, read, run
 from roles.service.gate.causes import explained
 
 NODES = ("nvidiactl", "nvidia-uvm", "nvidia0")
@@ -121,8 +121,7 @@ def sockets(pid: str) -> list[tuple[str, int, int]]:
 
 def vram() -> dict[str, int | None] | None:
     """MiB of VRAM by pid of what computes, None where the driver does not tell; None at all where nvidia-smi fails."""
-    smi = find_command("nvidia-smi") or "/usr/lib/wsl/lib/nvidia-smi"
-    done = run([smi, "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"], 10)
+    done = run([nvidia_smi(), "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits"], 10)
     if not done or done["rc"] not in (0, 14):  # 14: a corrupt infoROM, of which it warns beside a table that is whole
         return None
     held: dict[str, int | None] = {}

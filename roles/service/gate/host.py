@@ -13,7 +13,7 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
-from roles.probe_tools import read, run
+from roles.probe_tools import api_keys, read, run
 
 
 class Trouble(Exception):
@@ -67,7 +67,8 @@ class Server:
     """llama-server's HTTP. Never through a proxy: it is on this machine. The key shows up in no process list."""
 
     def __init__(self, record: dict[str, Any]) -> None:
-        self.url, self.key = record["url"], first_key(record["key_file"])
+        self.url, keys = record["url"], api_keys(record["key_file"])
+        self.key = keys[0] if keys else ""
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
     def ask(self, path: str, body: Any = None, seconds: float = 30, keyed: bool = True) -> tuple[int, Any]:
@@ -84,14 +85,6 @@ class Server:
             return error.code, None
         except (OSError, ValueError, http.client.HTTPException):
             return 0, None
-
-
-def first_key(path: str) -> str:
-    """The first API key of a file that can be used, as the probe counts them; empty where there is none."""
-    for line in map(str.strip, (read(path) or "").splitlines() if path else []):
-        if line and line[0] != "#" and not set('"\\') & set(line):
-            return line
-    return ""
 
 
 def load(path: str) -> Any:
