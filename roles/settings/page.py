@@ -76,7 +76,7 @@ def page() -> str:
         "Every key that an inventory may use, flat, as pyinfra's data is. What is wrong with any of them is told for",
         "all hosts at once, before any command runs. Sizes are written `24G` (K, M, G, T count by 1024), shares `85%`,",
         "durations `90min` or `2h`, and `~` is the home of the *host's* user. This page is made from the records in",
-        "`roles/settings/records.py` by `make docs`.",
+        "`roles/settings/` by `make docs`.",
     ]
     for role, record in RECORDS.items():
         lines += ["", f"## {role}", "", str(record.__doc__), "", "| key | type | default | example | meaning |"]
