@@ -118,11 +118,8 @@ def _refuse(state: State, host: Host, why: str) -> Iterator[PyinfraCommand]:
     if state.is_executing:
         yield FunctionCommand(_fail, (why,), {})
     else:
-        # Not state.fail_hosts: it asks at the terminal, and ends the run where it was the only host.
-        trouble.failed(host, why)
+        trouble.out(state, host, why)
         plan.show(host, trouble.verdict_of(host))
-        state.failed_hosts.add(host)
-        state.active_hosts.discard(host)
 
 
 def _fail(state: State, host: Host, why: str) -> bool:

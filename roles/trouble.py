@@ -28,6 +28,13 @@ def failed(host: Host, why: str) -> None:
     _failed[host.name] = why
 
 
+def out(state: State, host: Host, why: str) -> None:
+    """The same in prepare. Not state.fail_hosts: it asks at the terminal, and ends the run with the only host."""
+    failed(host, why)
+    state.failed_hosts.add(host)
+    state.active_hosts.discard(host)
+
+
 def left_out(host: Host, what: str) -> None:
     """Something was not done, and the run goes on. Said once."""
     said = _left_out.setdefault(host.name, [])

@@ -61,9 +61,7 @@ def explore() -> None:
     try:
         found = ask(state, host, wishes, observation.read())
     except (CannotTell, CannotBuild, CannotPin, header.CannotRead, Unreadable, remote.Failed) as error:
-        trouble.failed(host, str(error))
-        state.failed_hosts.add(host)
-        state.active_hosts.discard(host)
+        trouble.out(state, host, str(error))
         return
     Console(stderr=True, highlight=False).print(table(host.name, wishes.settings.service, found))
 

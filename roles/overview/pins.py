@@ -32,9 +32,7 @@ def update_pins() -> None:
         try:
             start.resolved(settings.of(start.data_of(each)), anew)
         except (CannotPin, LockError) as error:
-            trouble.failed(each, str(error))
-            state.failed_hosts.add(each)
-            state.active_hosts.discard(each)
+            trouble.out(state, each, str(error))
     # What no host asks for is dropped, as long as all of them were asked.
     told = known.update(anew, whole=not state.failed_hosts and all(map(state.is_host_in_limit, state.inventory)))
     if not told and not state.failed_hosts:

@@ -50,9 +50,7 @@ def begin() -> Wishes | None:
         with _resolving:
             wishes = resolved(settings.of(data_of(host)), the_lock(state))
     except (lock.CannotPin, lock.LockError) as error:
-        trouble.failed(host, str(error))
-        state.failed_hosts.add(host)
-        state.active_hosts.discard(host)
+        trouble.out(state, host, str(error))
         return None
     observation.require(FRAGMENTS, wishes)
     return wishes
