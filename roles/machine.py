@@ -1,11 +1,11 @@
-"""The machine below the roles: kernel, processor, memory and swap, disks, and what guards it."""
+"""The machine below the roles: kernel, processor, disks, and what guards it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from roles.observation import Fragment, Seen
-from roles.probe_tools import entries, find_command, newest_kernel, read, run
+from roles.probe_tools import entries, find_command, read, run
 
 
 def look_at_machine(ask: dict[str, Any]) -> dict[str, Any]:
@@ -15,15 +15,12 @@ def look_at_machine(ask: dict[str, Any]) -> dict[str, Any]:
 
     info = read("/proc/cpuinfo", 1 << 22) or ""
     model = re.search(r"^model name\s*:\s*(.*)$", info, re.M)
-    cores = set(re.findall(r"^physical id\s*: (\d+)$.*?^core id\s*: (\d+)$", info, re.M | re.S))
-    swaps = [line.split() for line in (read("/proc/swaps") or "").splitlines()[1:]]
     told = run(["systemctl", "--version"])
     version = re.match(r"systemd (\d+)", told["out"]) if told else None
     oomd = run(["systemctl", "is-active", "systemd-oomd"])
     variables = "/sys/firmware/efi/efivars"
     secure = [name for name in entries(variables) if name.startswith("SecureBoot-")]
     boot = read(variables + "/" + secure[0]) if secure else None
-    enforce = read("/sys/fs/selinux/enforce")
 
     def place(path: str) -> dict[str, Any]:
         """The disk that a path is on, or will be: the mount with the longest matching prefix."""
@@ -49,15 +46,10 @@ def look_at_machine(ask: dict[str, Any]) -> dict[str, Any]:
 
     return {
         "kernel": os.uname().release,
-        "kernel_newest": newest_kernel(),
         "cpu": model.group(1).strip() if model else "",
-        "cores": len(cores) or (os.cpu_count() or 1),
-        "swap": sum(int(field[2]) * 1024 for field in swaps if "zram" not in field[0]),
-        "zram": sum(int(field[2]) * 1024 for field in swaps if "zram" in field[0]),
         "systemd_version": int(version.group(1)) if version else None,
         "oomd": (oomd or {}).get("out", "").strip() == "active",
         "secure_boot": boot.endswith("\x01") if boot is not None else None,
-        "selinux": {"1": "enforcing", "0": "permissive"}.get((enforce or "").strip()),
         "battery": any(name.startswith("BAT") for name in entries("/sys/class/power_supply")),
         "user_namespaces": bool((run([find_command("unshare") or "unshare", "-Ur", "true"]) or {}).get("rc") == 0),
         "places": {path: place(path) for path in ask["places"]},
@@ -78,18 +70,13 @@ class Place(Seen):
 
 
 class MachineSeen(Seen):
-    """Swap and zram in bytes; what cannot be told is None."""
+    """What cannot be told is None."""
 
     kernel: str
-    kernel_newest: str
     cpu: str
-    cores: int
-    swap: int
-    zram: int
     systemd_version: int | None
     oomd: bool
     secure_boot: bool | None
-    selinux: str | None
     user_namespaces: bool
     battery: bool = False
     places: dict[str, Place]

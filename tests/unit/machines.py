@@ -24,15 +24,10 @@ def machine(cache: dict[str, Any] | None = None, models: dict[str, Any] | None =
     }
     return {
         "kernel": KERNEL,
-        "kernel_newest": KERNEL,
         "cpu": "AMD Ryzen 5 7535HS",
-        "cores": 6,
-        "swap": 0,
-        "zram": 0,
         "systemd_version": 257,
         "oomd": False,
         "secure_boot": None,
-        "selinux": None,
         "user_namespaces": True,
         "battery": False,
         "places": {DATA: disk, CACHE: {**disk, **(cache or {})}, MODELS: {**disk, **(models or {})}},
