@@ -24,6 +24,7 @@ from roles.overview.summary import MEASURING, watched
 from roles.service import sandbox
 from roles.service.command import UNIT
 from roles.service.observe import SERVICE, ServiceSeen
+from roles.service.observe_sandbox import SANDBOX
 from roles.service.reasons import options, stopped_by_hand
 from roles.wishes import Wishes
 
@@ -51,12 +52,12 @@ def status() -> None:
 def row(wishes: Wishes, seen: Observation) -> tuple[str, str, str]:
     """The cells of a host, a fact per line."""
     nvidia, service, last = gpu(seen), seen[SERVICE], seen[BENCHMARK].last
-    told = options(service.unit or "")
+    told, trial = options(service.unit or ""), seen[SANDBOX].trial
     serves = [
         told.get("-m", "no model").rsplit("/", 1)[-1],
         *(about(wishes, seen) if told.get("-m") == seen[HOST].located(seen[MODEL].path) else []),
         f"release {told.get('release', 'none')}",
-        sandbox.told(service.unit or ""),
+        sandbox.told(service.unit or "") + (f" ({trial.why})" if trial and trial.why else ""),
         state_of(service, wishes.settings.service.service_autostart),
         *([f"outgrew its cap, and the kernel killed it (oom-kill): {service.outgrew}"] if service.outgrew else []),
         benchmark.line(last) if last and last.stamp == (service.running_stamp or service.proved) else "not measured",

@@ -16,7 +16,7 @@ from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
-from roles.service import candidate, reasons
+from roles.service import candidate, reasons, sandbox
 from roles.service import scope as scopes
 from roles.service.command import BENCHMARK, UNIT, watchdog_texts
 from roles.service.directives import held
@@ -134,7 +134,8 @@ def running(wishes: Wishes, observation: Observation) -> Decision:
     if seen.measuring:
         why.append(f"the benchmark under way there, {BENCHMARK}, is of the former one: it is stopped, without figures")
         steps = (Step("stop the benchmark", Script('systemctl --user stop "$1"', (BENCHMARK,))), *steps)
-    return Decision(_after(unit, observation), tuple(why), steps)
+    told = sandbox.smaller(wishes, unit.release, observation)  # when it comes to be, and not at every run
+    return Decision(_after(unit, observation), tuple(why), steps, left_out=told)
 
 
 def switching(wishes: Wishes, unit: Unit, observation: Observation) -> tuple[Step, ...]:

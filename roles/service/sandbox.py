@@ -24,13 +24,11 @@ from roles.observation import Observation
 from roles.operation import Decision, Step
 from roles.remote import Script
 from roles.service import scope as scopes
-from roles.service.observe import SERVICE
 from roles.service.observe_sandbox import NAME, SANDBOX, Trial
 from roles.wishes import Wishes
 
 PROGRAM = (Path(__file__).parent / "sandbox_program.py").read_text("utf-8")
 TRIAL_SECONDS = 600
-SMALLER = "the service's sandbox is smaller than it could be: {}"
 Groups = dict[str, tuple[str, ...]]
 
 # Filters of system calls: no namespace is needed, and all of them imply NoNewPrivileges where the manager is a user's.
@@ -148,14 +146,12 @@ def sandboxed(wishes: Wishes, observation: Observation) -> Decision:
     """What the unit will say about the sandbox has been tried here, with the release that it will hold."""
     try:
         release = wanted_release(wishes, observation)
-        groups, lacks = offered(wishes, observation)
+        groups, _ = offered(wishes, observation)
     except CannotBuild:
         return Decision(observation)  # told by what would build it
     host, trial = observation[HOST], observation[SANDBOX].trial
     wanted = digest(groups, release.key, observation)
     there = host.user_manager and release.key in observation[LLAMA_CPP].releases
-    if not groups and observation[SERVICE].unit is None:  # said when it comes to be, and not at every run
-        return Decision(observation, left_out=lacks and SMALLER.format(lacks))
     if not there or not groups or (trial and trial.digest == wanted):
         return Decision(observation)
     ask = {
@@ -170,7 +166,16 @@ def sandboxed(wishes: Wishes, observation: Observation) -> Decision:
     after = observation.replace(SANDBOX, trial=Trial(digest=wanted, groups=tuple(groups)))
     why = f"try the service's sandbox with this release: {sum(map(len, groups.values()))} directives"
     step = Step("try the sandbox", script, minor=True)
-    return Decision(after, (why,), (step,), left_out=lacks and SMALLER.format(lacks))
+    return Decision(after, (why,), (step,))
+
+
+def smaller(wishes: Wishes, release: str, observation: Observation) -> str | None:
+    """The sentence about what this host or its trial left out of the sandbox."""
+    groups, lacks = offered(wishes, observation)
+    trial = observation[SANDBOX].trial
+    failed = trial.why if trial and trial.digest == digest(groups, release, observation) else ""
+    why = "; ".join(filter(None, [lacks, failed]))
+    return f"the service's sandbox is smaller than it could be: {why}" if why else None
 
 
 def by_root(argument: str) -> Script:

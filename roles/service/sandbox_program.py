@@ -70,19 +70,26 @@ def unfit(names: tuple[str, ...], found: dict[str, Any], outside: Any) -> str:
     return " and ".join(ignored) + " would be ignored by this systemd" if ignored else ""
 
 
-def main(wanted: dict[str, Any]) -> None:
+def most(wanted: dict[str, Any]) -> tuple[tuple[str, ...], str]:
+    """The groups that hold together, as many as can be, and what was wrong with more."""
     outside = tried(wanted, ())
     if outside.get("devices") is None:
-        sys.exit("paddock: the release cannot be tried: %s" % (outside.get("problem") or outside.get("said")))
+        why = str(outside.get("problem") or outside["said"])
+        if "invalid argument" in why:  # a release from before --list-devices; it will be no other at the next run
+            return (), why
+        sys.exit("paddock: the release cannot be tried: " + why)
     every, why = tuple(wanted["groups"]), ""
     sizes = range(len(every), 0, -1)
     for names in itertools.chain.from_iterable(itertools.combinations(every, size) for size in sizes):
         problem = unfit(names, tried(wanted, names), outside["devices"])
         if not problem:
-            break
+            return names, why
         why = why or problem
-    else:
-        names = ()
+    return (), why
+
+
+def main(wanted: dict[str, Any]) -> None:
+    names, why = most(wanted)
     path = os.path.expanduser(wanted["path"])
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path + ".new", "w", encoding="utf-8") as file:

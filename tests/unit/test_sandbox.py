@@ -12,11 +12,15 @@ from typing import Any
 import pytest
 
 from roles.observation import Observation
+from roles.overview.status import row
 from roles.service import sandbox
+from roles.service.decide import running
+from roles.service.directives import held
+from roles.service.observe import SERVICE
 from roles.service.observe_sandbox import look_at_sandbox
 from roles.service.reasons import changes
 from roles.service.unit import wanted_unit
-from tests.unit import hosts, local, machines, seed
+from tests.unit import hosts, local, machines, seed, services
 from tests.unit.deciding import acting, resting
 from tests.unit.programs import ROLES, assert_old_python_can_run, definitions
 
@@ -66,11 +70,39 @@ def test_a_folder_with_blanks_is_one_folder() -> None:
 
 
 def test_that_there_can_be_no_sandbox_is_told_when_the_service_comes_to_be_and_not_at_every_run() -> None:
-    tried = partial(sandbox.sandboxed, seed.wishes())
-    decision = tried(laptop(sandbox=MODPROBE))
-    assert (decision.steps, "/etc/modules-load.d" in (decision.left_out or "")) == ((), True)
-    there = laptop(sandbox=MODPROBE, service={"unit": "[Service]\n"})
-    assert tried(there).left_out is None
+    assert not sandbox.sandboxed(seed.wishes(), laptop(sandbox=MODPROBE)).steps
+    assert "/etc/modules-load.d" in (sandbox.smaller(seed.wishes(), "r", laptop(sandbox=MODPROBE)) or "")
+    less = trial(groups=["calls"], why="it does not start (status 226)")
+    for wanted in (hosts.wishes(), hosts.wishes(context=65536)):
+        decision = running(wanted, hosts.converged(sandbox=less, service=services.absent()))
+        assert decision.left_out == "the service's sandbox is smaller than it could be: it does not start (status 226)"
+    seen = hosts.converged(sandbox=less)
+    unit = wanted_unit(hosts.wishes(), seen)
+    there: dict[str, Any] = {"unit": unit.text, "running_stamp": unit.stamp, "proved": unit.stamp}
+    properties = {**seen[SERVICE].properties, **held(unit.text)}
+    resting(
+        partial(running, hosts.wishes()), hosts.converged(sandbox=less, service={**there, "properties": properties})
+    )
+
+
+def test_the_status_tells_what_a_trial_found_wrong() -> None:
+    found = "llama-server sees other devices in it: none"
+    told = row(hosts.wishes(), hosts.converged(sandbox=trial(groups=["calls"], why=found)))[0]
+    assert f"({found})" in told
+
+
+def test_a_release_that_cannot_list_devices_is_not_tried_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = '{"devices": null, "said": "error: invalid argument: --list-devices"}'
+    monkeypatch.setenv("PATH", local.tool(tmp_path / "bin", "systemd-run", f"echo '{said}'\n"))
+    ask = {"server": "/r/llama-server", "groups": {"calls": []}, "digest": "d", "path": str(tmp_path / "found")}
+    definitions("service/sandbox_program.py").main({**ask, "flags": []})
+    told = {"digest": "d", "groups": [], "why": "error: invalid argument: --list-devices"}
+    assert json.loads((tmp_path / "found").read_text()) == told
+    monkeypatch.setenv("PATH", local.tool(tmp_path / "busy", "systemd-run", "exit 1\n"))
+    with pytest.raises(SystemExit, match="cannot be tried: it does not start"):
+        definitions("service/sandbox_program.py").main({**ask, "flags": []})
 
 
 TRIED = partial(sandbox.sandboxed, hosts.wishes())
