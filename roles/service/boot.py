@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from roles.gpu.classify import classify
-from roles.gpu.observe import GPU
-from roles.llama_cpp import cmake
+from roles.memory.wanted import backend, nvidia
 from roles.observation import Observation
 from roles.wishes import Wishes
 
@@ -13,11 +11,10 @@ DEVICE_SECONDS = 60  # that a boot waits for the devices
 
 def devices(wishes: Wishes, observation: Observation) -> tuple[str, ...]:
     """What must be there before the server starts: llama.cpp's names of devices, or servers of layers over RPC."""
-    build, nvidia = wishes.settings.llama_cpp, classify(observation[GPU])
-    kind = cmake.backend(build, nvidia)
+    kind = backend(wishes, observation)
     if kind == "cuda":
-        return tuple(f"CUDA{at}" for at in range(max(len(nvidia.gpus), 1)))
-    return build.rpc_servers if kind == "rpc" else ()
+        return tuple(f"CUDA{at}" for at in range(max(len(nvidia(observation).gpus), 1)))
+    return wishes.settings.llama_cpp.rpc_servers if kind == "rpc" else ()
 
 
 def boot_check(program: str, server: str, devices: tuple[str, ...]) -> list[str]:

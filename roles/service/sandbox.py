@@ -11,14 +11,12 @@ import itertools
 import json
 from pathlib import Path
 
-from roles.gpu.classify import classify
-from roles.gpu.observe import GPU
 from roles.host import HOST
-from roles.llama_cpp import cmake
 from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import wanted_release
 from roles.machine import MACHINE
+from roles.memory.wanted import backend
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.operation import Decision, Step
@@ -77,7 +75,7 @@ WRITES = ("--slot-save-path", "--log-file")
 def offered(wishes: Wishes, observation: Observation) -> tuple[Groups, str | None]:
     """The groups of directives that this host may have, and why some are left out."""
     seen, machine = observation[SANDBOX], observation[MACHINE]
-    cuda = cmake.backend(wishes.settings.llama_cpp, classify(observation[GPU])) == "cuda"
+    cuda = backend(wishes, observation) == "cuda"
     scope = scopes.of(wishes.settings.service)
     if scope is scopes.SYSTEM:
         return of_the_system(wishes, observation, cuda), None
@@ -122,10 +120,10 @@ def quoted(path: str) -> str:
 
 def root_helper(wishes: Wishes, observation: Observation) -> str | None:
     """NVIDIA's helper that the system's manager runs as root before each start, where the card's nodes need it."""
-    seen, wanted = observation[SANDBOX], wishes.settings
-    cuda = cmake.backend(wanted.llama_cpp, classify(observation[GPU])) == "cuda"
-    needed = cuda and not seen.uvm_at_boot and scopes.of(wanted.service) is scopes.SYSTEM
-    return seen.modprobe if needed else None
+    seen = observation[SANDBOX]
+    if seen.uvm_at_boot or scopes.of(wishes.settings.service) is scopes.USER:
+        return None
+    return seen.modprobe if backend(wishes, observation) == "cuda" else None
 
 
 def digest(groups: Groups, release: str, observation: Observation) -> str:

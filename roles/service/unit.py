@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roles.gpu.classify import classify
-from roles.gpu.observe import GPU
 from roles.host import HOST, HostSeen
-from roles.llama_cpp import cmake
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import wanted_release
 from roles.machine import MACHINE
 from roles.memory.cap import limits_of
 from roles.memory.ram import Limits
-from roles.memory.wanted import needed_plan
+from roles.memory.wanted import backend, needed_plan
 from roles.model.observe import MODEL
 from roles.observation import Observation
 from roles.service import command
@@ -45,7 +42,7 @@ def wanted_unit(wishes: Wishes, observation: Observation) -> Unit:
     host, model, wanted = observation[HOST], observation[MODEL], wishes.settings.service
     build = wishes.settings.llama_cpp
     release = wanted_release(wishes, observation)
-    device = cmake.backend(build, classify(observation[GPU])) != "cpu"
+    device = backend(wishes, observation) != "cpu"
     words = [f"{release.folder(host.data_dir)}/bin/llama-server"]
     knows = observation[LLAMA_CPP].options.get(release.key, ())
     keys, split, scope = key_file(wanted, host), needed_plan(wishes, observation), scopes.of(wanted)
