@@ -11,6 +11,8 @@ replaced() {
 # A copy is whole before it takes its place.
 moved() {
     test "$(stat -c %d "$1")" = "$(stat -c %d "$(dirname "$2")")" || {
+        ! mountpoint -q "$1/models" || fail "$1/models is a mount, which cannot move to another disk with the rest; mount it" \
+            "elsewhere, and make $1/models a link to that"
         rm -rf "$2.new"
         cp -a "$1" "$2.new"
         replaced "$2.new" "$2"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import getpass
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -118,6 +120,25 @@ def test_a_link_of_the_users_own_is_left_alone_and_told(tmp_path: Path) -> None:
     done = local.run(Script(decide.PLACE, ("root", str(tmp_path / "home"), str(tmp_path / "opt/paddock"), "out")))
     assert "is a link of your own to" in done.stderr
     assert (tmp_path / "home").resolve() == tmp_path / "disk"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+def test_models_that_are_mounted_are_not_copied_to_another_disk_and_lost_here(tmp_path: Path) -> None:
+    home, there = tmp_path / "home/paddock", tmp_path / "opt"
+    mounted = [home / "models", there]
+    for folder in (home / "created", *mounted):
+        folder.mkdir(parents=True)
+    try:
+        for folder in mounted:
+            subprocess.run(["mount", "-t", "tmpfs", "lab", folder], check=True, timeout=30)
+        (home / "models/some.gguf").write_text("x")
+        done = local.run(Script(decide.PLACE, (USER, str(home), str(there / "paddock"), "out")))
+        assert f"paddock: {home}/models is a mount, which cannot move to another disk" in done.stderr
+        assert (home / "models/some.gguf").exists()
+        assert not list(there.iterdir())
+    finally:
+        for folder in mounted:
+            subprocess.run(["umount", folder], check=False, timeout=30)
 
 
 @pytest.mark.parametrize("passes", [True, False])
