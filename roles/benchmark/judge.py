@@ -125,7 +125,8 @@ def _pooled(groups: Sequence[Sequence[float]], expected: float, weight: int = WE
 
 
 def _squares(values: Sequence[float]) -> float:
-    return statistics.variance(values) * (len(values) - 1) if len(values) > 1 else 0.0
+    mean = statistics.fmean(values) if values else 0.0
+    return sum((value - mean) ** 2 for value in values)
 
 
 def student(share: float, freedom: int) -> float:

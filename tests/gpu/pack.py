@@ -96,11 +96,11 @@ def make(out: Path, python: str) -> int:
     return sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
 
 
-def main() -> None:
+def main(words: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.pack", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--python", default="3.12", help="the Python of the GPU machine (default: %(default)s)")
     parser.add_argument("folder", nargs="?", type=Path, default=OUT, help="what to make (default: build/gpu)")
-    told = parser.parse_args()
+    told = parser.parse_args(words)
     python, out = told.python, told.folder
     if not re.fullmatch(r"3\.\d+", python) or python in ("3.8", "3.9", "3.10"):
         parser.error(f"--python {python}: the roles need Python 3.11 or newer, written as 3.12")
@@ -111,4 +111,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.fake_oracle import Fake
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _this_python_first() -> Iterator[None]:
@@ -16,3 +18,9 @@ def _this_python_first() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
         yield
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Fake:
+    """A host with a release that plans."""
+    return Fake(tmp_path)

@@ -9,6 +9,8 @@ the last two layers are on the CPU. Several devices that work at the same time h
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -16,9 +18,13 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from roles import remote
 from roles.memory.decide import PROGRAM
+from roles.memory.oracle_program import Oracle
+from roles.memory.plan import Plan
+from roles.memory.plan_program import Planner
 from roles.remote import Script
 
 FIT_PARAMS = """#!{python} -IS
@@ -65,6 +71,7 @@ case "$*" in
 esac
 """
 KNOWS = ("-m", "-c", "-ub", "-np", "-ctk", "-ctv", "-fa", "-ngl", "--n-cpu-moe", "-ts", "-fitp, --fit-print", "--poll")
+DENSE: dict[str, Any] = {"moe_layers": [], "n_cpu_moe": None}  # a job about a model without experts
 
 
 @dataclass
@@ -178,6 +185,13 @@ class Fake:
         assert self.recorded() == told
         return told
 
+    def searched(self) -> Plan:
+        """The same search with the same answers in this process: for sweeps, where starting a process for each question
+        takes nearly all of the time."""
+        self.install()
+        with mock.patch.object(Oracle, "tool", lambda _, argv: in_this_process(argv)):
+            return Plan.model_validate(Planner(job := self.wanted(), Oracle(job, str(self.home / "model.gguf"))).plan())
+
     def recorded(self) -> Any:
         path = self.data / "plans/d1.json"
         return json.loads(path.read_text()) if path.exists() else None
@@ -192,3 +206,11 @@ class Fake:
         """The command line of each question, and the size of the file that it was about."""
         log = self.home / "calls.jsonl"
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def in_this_process(argv: list[str]) -> subprocess.CompletedProcess[str]:
+    """What one of the programs above answers, without starting it."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), mock.patch.object(sys, "argv", argv), contextlib.suppress(SystemExit):
+        exec(Path(argv[0]).read_text("utf-8"), {"__name__": "__main__"})
+    return subprocess.CompletedProcess(argv, 0, out.getvalue(), "")
