@@ -55,7 +55,7 @@ def test_auto_serves_the_first_split_that_the_limit_allows(converged: LabHost, d
     limit = tried(converged)[3].devices[0].total + 3
     run = limited(deploy_lab, folder, limit)
     assert run.code == 0, run.text
-    assert "restart llama-server: --n-cpu-moe 2 -> 3" in run.err
+    assert re.search("restart llama-server: .*--n-cpu-moe 2 -> 3", run.err), run.text  # others may have left more
     plan = plans(converged)[-1]
     assert (plan.n_cpu_moe, plan.problem, plan.devices[0].device) == (3, "", "RPC0")
     log = converged.sh(f"journalctl _SYSTEMD_USER_UNIT={UNIT}.service -o cat --no-pager").stdout
