@@ -48,8 +48,9 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/shellcheck --shell=sh --exclude=$(NOT_HERE) roles/*.sh roles/*/*.sh tests/gpu/*.sh
 
+# The whole runs of pyinfra first: each file stays with one worker, and theirs are the longest.
 check: lint
-	$(BIN)/pytest -n 4 --dist loadfile tests/unit tests/plan
+	$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder tests/plan tests/unit
 
 test: lint
 	$(BIN)/pytest
