@@ -50,7 +50,6 @@ class Tried(Split):
     """A split that llama.cpp was asked about; `lacking` MiB on the tightest device, 0 and less where it fits."""
 
     devices: tuple[Share, ...]
-    host: Share
     lacking: int
 
 

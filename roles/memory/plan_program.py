@@ -145,7 +145,6 @@ class Planner:
                 {
                     **one["split"],
                     "devices": shares(one),
-                    "host": share("Host", one["host"]),
                     "lacking": lacking(one["devices"], self.rooms),
                 }
                 for one in sorted(tried, key=lambda one: -sum(map(sum, one["devices"].values())))

@@ -120,7 +120,6 @@ TRIED = [
         "gpu_layers": 99,
         "n_cpu_moe": number,
         "devices": [{"device": "CUDA0", "model": 1000, "context": 0, "compute": 0}],
-        "host": {"device": "Host", "model": 0, "context": 0, "compute": 0},
         "lacking": lacking,
     }
     for number, lacking in ((43, 50), (44, -100), (45, -240), (46, -380))

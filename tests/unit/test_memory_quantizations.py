@@ -60,7 +60,7 @@ def unfit(model: int = 1000, context: int = 1800, compute: int = 600, room: int 
     wanted = hosts.wishes(**RPC)
     [told] = hosts.plans(wanted, hosts.converged_answers(wanted)).values()
     budgets = [{**told["budgets"][0], "room": room}]
-    tried = [{"gpu_layers": 99, "n_cpu_moe": 48, **shares, "host": told["host"], "lacking": 403}]
+    tried = [{"gpu_layers": 99, "n_cpu_moe": 48, **shares, "lacking": 403}]
     return Plan.model_validate({**told, "budgets": budgets, "tried": tried, "nothing_fits": True})
 
 

@@ -20,12 +20,11 @@ from roles.service.observe import SERVICE
 from tests.unit import hosts
 
 DATA: dict[str, Any] = {"backend": "rpc", "rpc_servers": ["127.0.0.1:50052"]}
-HOST = Share(device="Host", model=6777, context=0, compute=512)
 
 
 def tried(n: int, model: int, lacking: int) -> dict[str, Any]:
     share = Share(device="RPC0", model=model, context=1800, compute=1203)
-    return Tried(gpu_layers=99, n_cpu_moe=n, devices=(share,), host=HOST, lacking=lacking).model_dump()
+    return Tried(gpu_layers=99, n_cpu_moe=n, devices=(share,), lacking=lacking).model_dump()
 
 
 TRIED = [tried(43, 1742, 48), tried(44, 1594, -100), tried(45, 1446, -248)]
