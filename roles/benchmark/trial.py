@@ -18,12 +18,14 @@ from roles.operation import Decision, Step
 from roles.service import candidate
 from roles.service import scope as scopes
 from roles.service.observe import SERVICE
+from roles.service.reasons import options
 from roles.service.unit import wanted_unit
 from roles.wishes import Wishes
 
 ROUNDS = 2  # with the smoke run before them, three of the new; fewer cannot see a tenth on a restless machine
 ROOTS = "a service of the system's is root's to switch, and this is done by the user"
 MACHINE = ("driver", "kernel", "cpu_info", "gpu_info", "ram_bytes", "cards")  # as it is now, whatever serves on it
+REACHED_BY = ("--host", "--port", "--api-key-file")  # one runner is told these for both
 KEPT = 20  # services that were taken back, and are not tried again
 
 
@@ -44,8 +46,11 @@ def alternated(wishes: Wishes, known: Callable[[], Sequence[Result]], due: bool,
     if old is None:
         why = "no former service with figures is there to measure in alternation"
         return Decision(seen, left_out=f"benchmark_ab: {why}")
-    # Raises nothing: the service that was measured just now could be built.
-    new = about(wishes, wanted_unit(wishes, seen), seen)
+    unit = wanted_unit(wishes, seen)  # raises nothing: what was measured just now could be built
+    before, now = options(seen[SERVICE].last_good or ""), options(unit.text)
+    if changed := [name for name in REACHED_BY if before.get(name) != now.get(name)]:
+        return Decision(seen, left_out=f"benchmark_ab: the former service is reached by another {changed[0]}")
+    new = about(wishes, unit, seen)
     served = old.model_dump(mode="json", include=set(new))
     works = [({**served, **{name: new[name] for name in MACHINE}}, "former"), (new, "new")]
     steps = []

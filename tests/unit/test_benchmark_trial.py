@@ -25,7 +25,7 @@ from tests.unit.deciding import resting
 
 OLD = "0" * 16
 NEW = hosts.converged()[SERVICE].running_stamp or ""
-FORMER = f"[Service]\nEnvironment=PADDOCK_STAMP={OLD}\n"
+FORMER = (hosts.converged()[SERVICE].unit or "").replace(NEW, OLD)
 WITH_FORMER: dict[str, Any] = {"service": {"last_good": FORMER}}
 
 
@@ -190,6 +190,15 @@ def test_without_figures_of_the_former_one_it_is_said(known: tuple[Result, ...],
     decision = alternated(known, **changes)
     assert decision.steps == ()
     assert decision.left_out == "benchmark_ab: no former service with figures is there to measure in alternation"
+
+
+@pytest.mark.parametrize(
+    ("told", "name"), [("--port 8092", "--port"), ("--port 8091 --api-key-file /k", "--api-key-file")]
+)
+def test_a_former_one_that_is_reached_in_another_way_is_left_alone(told: str, name: str) -> None:
+    decision = alternated(service={"last_good": FORMER.replace("--port 8091", told)})
+    assert decision.steps == ()
+    assert decision.left_out == f"benchmark_ab: the former service is reached by another {name}"
 
 
 def test_runs_in_turns_are_compared_as_two_groups() -> None:
