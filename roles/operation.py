@@ -16,7 +16,7 @@ from pyinfra import logger
 from pyinfra.api import FunctionCommand, Host, State
 from pyinfra.api.command import PyinfraCommand
 
-from roles import claim, observation, plan, remote, trouble
+from roles import claim, observation, preview, remote, trouble
 from roles.observation import Observation, Unreadable
 from roles.remote import Script
 
@@ -83,7 +83,7 @@ def converge(decide: Callable[[Observation], Decision]) -> Iterator[PyinfraComma
             host.log(reason)
         observation.forget()
     else:
-        plan.note(host, host.current_deploy_name or "Paddock", decision.reasons)
+        preview.note(host, host.current_deploy_name or "Paddock", decision.reasons)
         observation.predict(decision.after)
     for step in decision.steps:
         yield FunctionCommand(act, (step,), {})
@@ -119,7 +119,7 @@ def _refuse(state: State, host: Host, why: str) -> Iterator[PyinfraCommand]:
         yield FunctionCommand(_fail, (why,), {})
     else:
         trouble.out(state, host, why)
-        plan.show(host, trouble.verdict_of(host))
+        preview.show(host, trouble.verdict_of(host))
 
 
 def _fail(state: State, host: Host, why: str) -> bool:

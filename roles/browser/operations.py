@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from pyinfra.api import Host, operation
 from pyinfra.api.command import PyinfraCommand
 
-from roles import claim, observation, plan, remote, trouble
+from roles import claim, observation, preview, remote, trouble
 from roles.browser import decide, freed, others, report
 from roles.browser.observe_models import MODELS, Profile
 from roles.host import HOST
@@ -76,7 +76,7 @@ def summed_up(wanted: Browser) -> Generator[PyinfraCommand]:
         if state.is_executing:
             trouble.last_word(host, report.summary(wanted, seen, brief=True))
         else:
-            plan.show(host, f"now: {_now.pop(host, '')}")
+            preview.show(host, f"now: {_now.pop(host, '')}")
         held = (Step("give the host back", claim.end_of_run()),) if claim.held(host) else ()
         return Decision(seen, steps=held)
 

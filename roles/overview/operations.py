@@ -10,7 +10,7 @@ from pyinfra import logger
 from pyinfra.api import operation
 from pyinfra.api.command import PyinfraCommand
 
-from roles import claim, observation, plan, remote, trouble
+from roles import claim, observation, preview, remote, trouble
 from roles.host import HOST
 from roles.lock import CannotPin
 from roles.model import collect, header
@@ -59,7 +59,7 @@ def ended(wishes: Wishes) -> Generator[PyinfraCommand]:
         if state.is_executing:
             trouble.last_word(host, summary(wishes, seen))
         else:
-            plan.show(host, trouble.verdict_of(host))
+            preview.show(host, trouble.verdict_of(host))
         memory.show(state, host, wishes, seen)
         if wishes.settings.only or stopped_by_hand(seen[SERVICE]):  # the record is of what serves
             return _released(seen) if claim.held(host) else Decision(seen)

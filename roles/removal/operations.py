@@ -8,7 +8,7 @@ from weakref import WeakSet
 from pyinfra.api import Host, operation
 from pyinfra.api.command import PyinfraCommand
 
-from roles import observation, plan, remote, trouble
+from roles import observation, preview, remote, trouble
 from roles.host import HOST
 from roles.observation import Observation
 from roles.operation import Decision, converge
@@ -49,7 +49,7 @@ def gone(wanted: Wanted) -> Generator[PyinfraCommand]:
         if state.is_executing:
             trouble.last_word(host, word)
         else:
-            plan.show(host, "remove Paddock from this host" if host in _acted else word)
+            preview.show(host, "remove Paddock from this host" if host in _acted else word)
         return Decision(seen)
 
     yield from converge(decided)
