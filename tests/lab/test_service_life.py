@@ -123,6 +123,7 @@ def test_beyond_loopback_only_who_has_the_key_is_answered(host: LabHost, deploy_
         assert json.load(answer)["tokens_predicted"] == 2
     assert KEY not in run.text
     assert KEY not in as_dev(host, f"cat ~/.config/systemd/user/{UNIT}.service; cat ~/.local/share/paddock/*.json*")
+    assert KEY not in as_dev(host, f"cat /proc/{show(host, 'MainPID')}/environ; systemctl --user show-environment")
     assert KEY not in host.sh("journalctl --no-pager").stdout
     assert not [argv for argv in processes().values() if KEY in " ".join(argv)]
 
