@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from roles import programs
 from roles.benchmark.passage import packed
 from roles.benchmark.passes_program import needed
 from roles.job import Job
@@ -26,12 +27,7 @@ FIT_TARGET = "1024"  # MiB; llama-server's own default, and llama-bench's is not
 
 def program(text: str) -> str:
     """The parts as the one program that a host gets: without what they import of each other, with the packed text."""
-    parts = []
-    for name in PARTS:
-        source = (Path(__file__).parent / f"{name}_program.py").read_text("utf-8")
-        own = source.partition("from __future__ import annotations\n")[2]
-        parts += [line for line in own.splitlines() if not line.startswith("from roles.")]
-    whole = "\n".join(["from __future__ import annotations", *parts, ""])
+    whole = programs.joined(*(Path(__file__).with_name(f"{name}_program.py") for name in PARTS))
     return whole.replace('TEXT = ""\n', f'TEXT = "{text}"\n')
 
 
