@@ -19,7 +19,7 @@ from roles.service import candidate
 from roles.service import scope as scopes
 from roles.service.observe import SERVICE
 from roles.service.reasons import options
-from roles.service.unit import wanted_unit
+from roles.service.unit import Unit, wanted_unit
 from roles.wishes import Wishes
 
 ROUNDS = 2  # with the smoke run before them, three of the new; fewer cannot see a tenth on a restless machine
@@ -43,13 +43,10 @@ def alternated(wishes: Wishes, known: Callable[[], Sequence[Result]], due: bool,
     if scopes.of(wishes.settings.service) is scopes.SYSTEM:
         return Decision(seen, left_out=f"benchmark_ab: {ROOTS}")
     old = next((result for result in reversed(known()) if result.stamp == former(seen)), None)
-    if old is None:
-        why = "no former service with figures is there to measure in alternation"
-        return Decision(seen, left_out=f"benchmark_ab: {why}")
     unit = wanted_unit(wishes, seen)  # raises nothing: what was measured just now could be built
-    before, now = options(seen[SERVICE].last_good or ""), options(unit.text)
-    if changed := [name for name in REACHED_BY if before.get(name) != now.get(name)]:
-        return Decision(seen, left_out=f"benchmark_ab: the former service is reached by another {changed[0]}")
+    why = _unlike(wishes, old, unit, seen)
+    if old is None or why:
+        return Decision(seen, left_out=f"benchmark_ab: {why}")
     new = about(wishes, unit, seen)
     served = old.model_dump(mode="json", include=set(new))
     works = [({**served, **{name: new[name] for name in MACHINE}}, "former"), (new, "new")]
@@ -95,6 +92,19 @@ def kept(wishes: Wishes, found: Comparison | None, told: Callable[[str], None], 
             ),
         ),
     )
+
+
+def _unlike(wishes: Wishes, old: Result | None, unit: Unit, seen: Observation) -> str | None:
+    """Why the former service cannot be measured as the one that is wanted is; None where it can."""
+    if old is None:
+        return "no former service with figures is there to measure in alternation"
+    before, now = options(seen[SERVICE].last_good or ""), options(unit.text)
+    if changed := [name for name in REACHED_BY if before.get(name) != now.get(name)]:
+        return f"the former service is reached by another {changed[0]}"
+    deepest = max(decide.depths(wishes.settings, "smoke")) + wishes.settings.benchmark.benchmark_tokens
+    if 0 < old.n_ctx < deepest:
+        return f"the former service has a context of {old.n_ctx} tokens, and {deepest} are measured"
+    return None
 
 
 def _stays(found: Comparison, seen: Observation) -> str | None:

@@ -201,6 +201,13 @@ def test_a_former_one_that_is_reached_in_another_way_is_left_alone(told: str, na
     assert decision.left_out == f"benchmark_ab: the former service is reached by another {name}"
 
 
+def test_a_former_one_with_too_short_a_context_is_left_alone() -> None:
+    short, enough = (alternated((result("1", OLD, n_ctx=size), result("2", NEW))) for size in (2048, 4096))
+    assert short.steps == ()
+    assert short.left_out == "benchmark_ab: the former service has a context of 2048 tokens, and 2176 are measured"
+    assert enough.steps
+
+
 def test_runs_in_turns_are_compared_as_two_groups() -> None:
     turns = [result(str(at), stamp, kind="ab") for at, stamp in enumerate([OLD, NEW, OLD, NEW], 3)]
     found = latest([*SLOWER, *turns])
