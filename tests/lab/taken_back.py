@@ -13,10 +13,14 @@ from pathlib import Path
 from tests.lab.common import Lab
 from tests.lab.deploying import Run, deploy, start, target, write_inventory
 from tests.lab.host import LabHost
-from tests.lab.test_main_job import complete
+from tests.lab.test_main_job import UNIT, complete
 
 # Not looked at: what no disk holds, logs, and what apt and dpkg know of packages.
 LEFT_OUT = "proc sys run tmp dev var/log var/cache var/tmp var/lib/apt var/lib/dpkg".split()  # noqa: SIM905
+UNITS = {
+    "user": f"/home/dev/.config/systemd/user/{UNIT}.service",
+    "system": f"/etc/systemd/system/{UNIT}.service",
+}
 FILES = f"""
 find / -xdev \\( {" -o ".join(f"-path /{path}" for path in LEFT_OUT)} \\) -prune -o -printf '%y %m %u %p %l\\n' | sort
 """
@@ -53,9 +57,11 @@ class Campaign:
     takes: dict[str, float] = field(default_factory=lambda: {"first": 90.0, "update": 20.0, "removal": 6.0})
     outcomes: list[str] = field(default_factory=list)
     context: int = 4096
+    scope: str = "user"
 
     def inventory(self) -> Path:
-        return write_inventory(self.folder, [target(self.host.name, context=self.context, benchmark_depths=[])])
+        changes = {"context": self.context, "service_scope": self.scope, "benchmark_depths": []}
+        return write_inventory(self.folder, [target(self.host.name, **changes)])
 
     def whole(self, kind: str, *words: str) -> Run:
         """Run it to its end, and see that it has come there."""
@@ -67,7 +73,7 @@ class Campaign:
             assert left.stdout.strip() == ""
         else:
             assert complete(self.host)["tokens_predicted"] == 8
-            unit = self.host.sh("cat /home/dev/.config/systemd/user/paddock-llama-server.service").stdout
+            unit = self.host.sh(f"cat {UNITS[self.scope]}").stdout
             assert f" -c {self.context} " in unit
         return run
 

@@ -81,3 +81,16 @@ def test_where_nothing_fits_the_host_is_left_as_it_is_and_asked_no_more(
     again = limited(deploy_lab, folder, limit, "--dry")
     assert again.last_words[-1] == run.last_words[-1].replace("plan the memory: ", "")
     assert as_dev(converged, "curl -s http://127.0.0.1:8091/health") == '{"status":"ok"}'
+
+
+def test_a_cap_that_the_model_would_outgrow_is_refused_with_what_it_cannot_hold_and_the_service_runs_on(
+    converged: LabHost, deploy_lab: Lab, folder: Path
+) -> None:
+    before = pid(converged)
+    inventory = write_inventory(folder, [target("one", only="memory,service", service_memory_max="300M")])
+    run = deploy(deploy_lab, inventory, "-y")
+    assert run.code == 1
+    assert "service_memory_max=300M is 300 MiB and cannot hold the " in run.last_words[-1]
+    assert " + prompt cache 256" in run.last_words[-1]
+    assert pid(converged) == before
+    assert as_dev(converged, "curl -s http://127.0.0.1:8091/health") == '{"status":"ok"}'

@@ -37,8 +37,11 @@ def campaign(bare: LabHost, deploy_lab: Lab, tmp_path_factory: pytest.TempPathFa
     return Campaign(deploy_lab, bare, tmp_path_factory.mktemp("gone"), random.Random(SEED))
 
 
-def test_a_host_is_after_the_removal_as_it_was_before_the_first_deploy(bare: LabHost, campaign: Campaign) -> None:
-    before = state(bare)
+@pytest.mark.parametrize("scope", ["system", "user"])
+def test_a_host_is_after_the_removal_as_it_was_before_the_first_deploy(
+    bare: LabHost, campaign: Campaign, scope: str
+) -> None:
+    before, campaign.scope = state(bare), scope
     campaign.whole("first")
     assert len(changed(before, state(bare))) > 1000, "a deploy leaves its traces where the test looks"
     run = campaign.whole("removal", "--data", "remove_packages=true")

@@ -22,13 +22,13 @@ from tests.lab.common import Lab, processes
 from tests.lab.deploying import Run, deploy, target, write_inventory
 from tests.lab.host import LabHost, boot
 from tests.lab.hub.server import Hub
+from tests.lab.taken_back import UNITS
 from tests.lab.test_main_job import UNIT, as_dev, complete
 
 pytestmark = pytest.mark.timeout(2700)
 
 KEY = "sk-lab-c0ffee"
 OWN = f"/home/dev/.config/systemd/user/{UNIT}.service.d/own.conf"
-FILES = {"user": f"/home/dev/.config/systemd/user/{UNIT}.service", "system": f"/etc/systemd/system/{UNIT}.service"}
 
 
 class Newer:
@@ -46,9 +46,9 @@ class Newer:
     def unit(self, manager: str) -> str:
         """Its text, of which systemd has nothing to say."""
         flag = f"--{manager}"
-        said = self.host.sh(f"systemd-analyze {flag} verify {FILES[manager]}", user="dev", timeout=120)
+        said = self.host.sh(f"systemd-analyze {flag} verify {UNITS[manager]}", user="dev", timeout=120)
         assert (said.stdout, said.stderr) == ("", "")
-        return self.host.sh(f"cat {FILES[manager]}").stdout
+        return self.host.sh(f"cat {UNITS[manager]}").stdout
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def newer(deploy_lab: Lab, hub: Hub, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_the_unit_of_the_older_systemd_says_nothing_that_it_does_not_know(converged: LabHost) -> None:
-    said = converged.sh(f"systemd-analyze --user verify {FILES['user']}", user="dev", timeout=120)
+    said = converged.sh(f"systemd-analyze --user verify {UNITS['user']}", user="dev", timeout=120)
     assert (said.stdout, said.stderr) == ("", "")
 
 
@@ -143,9 +143,9 @@ def test_the_systems_service_takes_over_with_a_key_that_nobody_sees(newer: Newer
     program = newer.host.sh(f"readlink /proc/{pid}/exe; stat -c %u /proc/{pid}").stdout.split()
     assert program[0].startswith("/opt/paddock/releases/")
     assert int(program[1]) > 60000, "an account of systemd's own making"
-    assert newer.host.sh(f"test -e {FILES['user']}", check=False).returncode != 0
+    assert newer.host.sh(f"test -e {UNITS['user']}", check=False).returncode != 0
     seen = newer.host.sh(
-        f"cat /proc/{pid}/environ {FILES['system']} /var/lib/paddock/*.json; journalctl --no-pager"
+        f"cat /proc/{pid}/environ {UNITS['system']} /var/lib/paddock/*.json; journalctl --no-pager"
     ).stdout
     assert KEY not in seen
     assert not [argv for argv in processes().values() if KEY in " ".join(argv)]
