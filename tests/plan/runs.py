@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,6 @@ from typing import Any
 from tests.unit.hosts import DATA, Answers
 
 ROOT = Path(__file__).parents[2]
-PYINFRA = Path(sys.executable).with_name("pyinfra")
 PROBE = "python3 -ISB -"
 
 
@@ -62,14 +63,25 @@ def run(folder: Path, hosts: Mapping[str, dict[str, Any]], *words: str, to: str 
     inventory = folder / "laptops.py"
     entries = [(f"@fake/{name}", data) for name, data in hosts.items()]
     inventory.write_text(f"machines = {entries!r}\n", "utf-8")
-    done = subprocess.run(
-        [str(PYINFRA), str(inventory), to, *words],
+    process = warm()
+    assert process.stdin
+    assert process.stdout
+    with tempfile.TemporaryDirectory() as place:
+        out, err = Path(place, "out"), Path(place, "err")
+        job = {"words": [str(inventory), to, *words], "out": str(out), "err": str(err)}
+        print(json.dumps(job), file=process.stdin, flush=True)
+        code = int(process.stdout.readline())
+        return Run(code, out.read_text("utf-8"), err.read_text("utf-8"))
+
+
+@functools.cache
+def warm() -> subprocess.Popen[str]:
+    """The command line, ready to run; it ends when its standard input does, with this process."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.plan.warm"],
         cwd=ROOT,
         env={**os.environ, "PYINFRA_PROGRESS": "off", "COLUMNS": "200", "PYTHONWARNINGS": "default"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=60,
-        check=False,
     )
-    return Run(done.returncode, done.stdout, done.stderr)

@@ -9,6 +9,7 @@ the last two layers are on the CPU. Several devices that work at the same time h
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import json
@@ -28,16 +29,16 @@ from roles.memory.plan_program import Planner
 from roles.remote import Script
 
 FIT_PARAMS = """#!{python} -IS
-import json, os, sys
+import os, sys
 words = sys.argv[1:]
 if words == ["--help"]:
     print("-h,  --help       print usage")
     for option in {options!r}:
         print(option + " N      some option,\\n                  continued")
     sys.exit()
-log = os.path.join({folder!r}, "calls.jsonl")
+log = os.path.join({folder!r}, "calls.txt")
 with open(log, "a") as file:
-    print(json.dumps([words, os.path.getsize(words[words.index("-m") + 1])]), file=file)
+    print([words, os.path.getsize(words[words.index("-m") + 1])], file=file)
 {trouble}
 def value(name, default):
     return words[words.index(name) + 1] if name in words else default
@@ -96,7 +97,12 @@ class Fake:
         return self.data / "releases/r1/bin"
 
     def install(self) -> None:
-        values = {"python": sys.executable, "folder": str(self.home), "layers": self.layers, "devices": self.devices}
+        values = {
+            "python": Path(sys.executable).resolve(),
+            "folder": str(self.home),
+            "layers": self.layers,
+            "devices": self.devices,
+        }
         values |= {"options": self.options, "trouble": self.trouble, "total": self.total}
         self.write(self.bin / "llama-fit-params", FIT_PARAMS.format(**values))
         self.write(self.bin / "llama-server", SERVER.format(**values))
@@ -158,7 +164,7 @@ class Fake:
         script = Script(PROGRAM, (json.dumps(self.wanted(**changes)),), python=True)
         path = f"{self.home / 'bin'}:{os.environ['PATH']}"
         process = subprocess.Popen(
-            [sys.executable, "-ISB", "-"],
+            ["python3", "-ISB", "-"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -204,8 +210,8 @@ class Fake:
 
     def calls(self) -> list[Any]:
         """The command line of each question, and the size of the file that it was about."""
-        log = self.home / "calls.jsonl"
-        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        log = self.home / "calls.txt"
+        return [ast.literal_eval(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
 def in_this_process(argv: list[str]) -> subprocess.CompletedProcess[str]:

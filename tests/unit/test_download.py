@@ -37,7 +37,7 @@ running, host = pinning.running, downloading.host
             f"something else came than {WEIGHTS}, of no known length",
             200,
         ),
-        ([("status", {"status": 429, "host": "hub", "rate_limit": '"resolvers";r=0;t=1'})], "429, again in 2 s", 0),
+        ([("status", {"status": 429, "host": "hub", "rate_limit": '"resolvers";r=0;t=0'})], "429, again in 1 s", 0),
         (
             [("drop", {"at": 900_000}), ("status", {"status": 416, "skip": 2})],
             f"rest of {WEIGHTS} (416), again",
