@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -111,7 +112,9 @@ def test_a_clock_that_saw_more_than_the_servers_is_flagged(systemd: FakeSystemd,
     llama.pause = 0.4
     assert run(systemd, llama.url, repetitions=1).returncode == 0
     assert {flag.flag for flag in own(last(systemd))} == {"wall_clock"}
-    assert "our clock saw 0.4 s more than the 0.0 s of the server's" in own(last(systemd))[0].why
+    told = re.search(r"our clock saw (\S+) s more than the 0\.0 s of the server's", own(last(systemd))[0].why)
+    assert told
+    assert float(told[1]) >= 0.4  # and what a busy machine adds
 
 
 def test_what_takes_too_long_for_a_smoke_run_is_left_out_and_said(systemd: FakeSystemd, llama: FakeLlama) -> None:
