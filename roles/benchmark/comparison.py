@@ -15,7 +15,8 @@ from roles.benchmark.table import depth_name
 MOST = 5  # runs of a baseline; older ones are of another season
 # Flags that take no trust away: the judge sees the spread itself, and the others are what the service is like.
 HARMLESS = {"wide_spread", "few_tokens", "no_prompt_cache", "other_cpu_work"}
-BUILD = {"llama_ref", "llama_cmake_args"}  # settings that are another release, which is told already
+# Settings that are another release, which is told already, or no matter to a figure: requests have their temperature.
+APART = {"llama_ref", "llama_cmake_args", "temperature", "jinja", "service_autostart"}
 SHORT = 12  # characters of a digest that people see
 NEARLY = 0.02  # of the RAM: what a kernel keeps of it for itself is another share with every one
 
@@ -69,9 +70,10 @@ def _inputs(before: Result, now: Result) -> Iterator[tuple[What, str, Any, Any]]
         yield "machine", "RAM", f"{before.ram_bytes / 1e9:.1f} GB", f"{now.ram_bytes / 1e9:.1f} GB"
     yield "machine", "GPU", _cards(before), _cards(now)
     yield "model", "model", _model(before), _model(now)
-    for key in sorted({*before.settings, *now.settings} - BUILD):
+    keys = sorted({*before.settings, *now.settings} - APART)
+    for key in keys:
         yield "settings", key, before.settings.get(key), now.settings.get(key)
-    if before.settings == now.settings:  # what Paddock chose by itself
+    if all(before.settings.get(key) == now.settings.get(key) for key in keys):  # what Paddock chose by itself
         for name in ("n_gpu_layers", "n_cpu_moe", "n_threads"):
             yield "settings", name, getattr(before, name), getattr(now, name)
     yield "measuring", "benchmark_tokens", before.tokens, now.tokens

@@ -46,6 +46,13 @@ CARD = {"name": "RTX 3050", "uuid": "GPU-1", "memory_total": 6144}
         ({"n_cpu_moe": 44}, {"n_cpu_moe": 43}, ["n_cpu_moe 44 -> 43"]),
         # What the inventory says explains what came of it: it is told once.
         ({"n_cpu_moe": 44, "settings": {"a": 1}}, {"n_cpu_moe": 43, "settings": {"a": 2}}, ["a 1 -> 2"]),
+        # Each request says its own temperature.
+        ({"settings": {"temperature": 0.6}}, {"settings": {"temperature": 0.7}}, []),
+        (
+            {"n_cpu_moe": 44, "settings": {"temperature": 0.6, "llama_ref": "b1"}},
+            {"n_cpu_moe": 43, "settings": {"temperature": 0.7, "llama_ref": "b2"}},
+            ["n_cpu_moe 44 -> 43"],
+        ),
         ({"tokens": 64}, {"tokens": 128}, ["benchmark_tokens 64 -> 128"]),
         ({"cpu_info": "Ryzen 5"}, {"cpu_info": "Ryzen 7"}, ["processor Ryzen 5 -> Ryzen 7"]),
         ({"ram_bytes": 33_510_146_048}, {"ram_bytes": 67_214_622_720}, ["RAM 33.5 GB -> 67.2 GB"]),
