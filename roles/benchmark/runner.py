@@ -10,6 +10,7 @@ from typing import Any
 from roles import programs
 from roles.benchmark.passage import packed
 from roles.benchmark.passes_program import needed
+from roles.gpu import smi
 from roles.job import Job
 from roles.service.command import BENCHMARK, UNIT
 
@@ -27,7 +28,8 @@ FIT_TARGET = "1024"  # MiB; llama-server's own default, and llama-bench's is not
 
 def program(text: str) -> str:
     """The parts as the one program that a host gets: without what they import of each other, with the packed text."""
-    whole = programs.joined(*(Path(__file__).with_name(f"{name}_program.py") for name in PARTS))
+    parts = (Path(__file__).with_name(f"{name}_program.py") for name in PARTS)
+    whole = programs.joined(Path(smi.__file__), *parts)
     return whole.replace('TEXT = ""\n', f'TEXT = "{text}"\n')
 
 

@@ -15,6 +15,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from roles.gpu.smi import nvidia_smi
+
 PACE = 0.45  # seconds between two samples, which take some time themselves: two a second at least
 POINTS = 240  # of a series; twice as many are merged in pairs
 CARD = ("clocks.sm", "temperature.gpu", "power.draw", "pcie.link.gen.current", "pcie.link.width.current", "memory.used")
@@ -82,9 +84,10 @@ class Gpu:
         self.cards: dict[str, tuple[float, list[float | None], int]] = {}
         self.processes: dict[tuple[str, int], tuple[float, float | None, str]] = {}
         every = ["--format=csv,noheader,nounits", f"--loop-ms={int(PACE * 1000)}"]
-        ask = ["nvidia-smi", "--query-gpu=uuid," + ",".join(CARD), *every]
-        more = ["nvidia-smi", "--query-gpu=uuid," + ",".join((*CARD, REASONS)), *every]
-        whose = ["nvidia-smi", "--query-compute-apps=" + ",".join(PROCESS), *every]
+        smi = nvidia_smi()
+        ask = [smi, "--query-gpu=uuid," + ",".join(CARD), *every]
+        more = [smi, "--query-gpu=uuid," + ",".join((*CARD, REASONS)), *every]
+        whose = [smi, "--query-compute-apps=" + ",".join(PROCESS), *every]
         self.tools = [Tool(more, self.card, ask), Tool(whose, self.process, [])]
         for tool in self.tools:
             tool.start()

@@ -1,4 +1,4 @@
-"""Where the NVIDIA driver's tool is, and the versions of its libraries by the names of the real files behind them.
+"""The versions of the NVIDIA driver's libraries, by the names of the real files behind them.
 
 Goes to the host with the probe, and with paddock-switch; probe_tools.py stands ahead of it.
 """
@@ -8,11 +8,6 @@ from __future__ import annotations
 import os
 
 from roles.probe_tools import find_command, run
-
-
-def nvidia_smi() -> str:
-    """Its path; where there is none, a name that is not there either."""
-    return find_command("nvidia-smi") or "/usr/lib/wsl/lib/nvidia-smi"  # WSL: in an interactive shell's PATH alone
 
 
 def library_versions() -> dict[str, str | None]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from pydantic import Field
 
-from roles.gpu.libraries import library_versions, nvidia_smi
+from roles.gpu.libraries import library_versions
+from roles.gpu.smi import nvidia_smi
 from roles.observation import Fragment, Seen
 from roles.probe_tools import entries, find_command, newest_kernel, read, run
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from roles import programs
+from roles.gpu import smi
 from roles.llama_cpp.cuda import CannotBuild
 from roles.llama_cpp.observe import LLAMA_CPP
 from roles.llama_cpp.release import wanted_release
@@ -31,7 +32,7 @@ SMALLER_SECONDS = 900  # for three quantizations
 HERE = Path(__file__).parent
 PARTS = ("fitting", "oracle", "pause", "ram", "explore", "folder", "plan")
 PAUSE = (HERE / "pause.sh").read_text("utf-8")
-PROGRAM = programs.joined(*(HERE / f"{name}_program.py" for name in PARTS))
+PROGRAM = programs.joined(Path(smi.__file__), *(HERE / f"{name}_program.py" for name in PARTS))
 
 
 def planned(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -16,6 +15,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from roles.gpu.smi import nvidia_smi
 from roles.memory.fitting_program import TO_ASK
 
 ANSWER_SECONDS = 120  # usually it takes one
@@ -85,7 +85,7 @@ class Oracle:
 
     def look(self) -> None:
         """Before anything opens a context on a card, the card has room for one."""
-        smi = shutil.which("nvidia-smi") or "/usr/lib/wsl/lib/nvidia-smi"
+        smi = nvidia_smi()
         if self.backend != "cuda" or not os.path.exists(smi):
             return
         told = self.tool([smi, "--query-gpu=name,memory.free", "--format=csv,noheader,nounits"]).stdout

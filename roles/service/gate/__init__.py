@@ -14,5 +14,6 @@ HEAD = """#!/usr/bin/env -S python3 -ISB
 PROGRAM = HEAD + programs.joined(
     ROLES / "probe_tools.py",
     ROLES / "gpu/libraries.py",
+    ROLES / "gpu/smi.py",
     *(Path(__file__).with_name(f"{name}.py") for name in PARTS),
 )

@@ -11,7 +11,8 @@ import re
 import socket
 import time
 
-from roles.gpu.libraries import library_versions, nvidia_smi
+from roles.gpu.libraries import library_versions
+from roles.gpu.smi import nvidia_smi
 from roles.probe_tools import entries, read, run
 from roles.service.gate.causes import explained
 
