@@ -16,7 +16,7 @@ help:
 	@echo "make demo-down  takes that host away"
 	@echo "make docs       the pages that are made from the code"
 	@echo "make lint       ruff, mypy, shellcheck"
-	@echo "make check      lint, types, unit and plan tests; about a minute"
+	@echo "make check      lint, types, unit and plan tests; less than a minute"
 	@echo "make update-pins INVENTORY=inventory/mine.py [DRY=1]    resolves refs and files anew, shows old -> new"
 	@echo "make soak       the property tests, with 10,000 examples each; downloads, killed 10 times each; the cap;"
 	@echo "                50 deploys, updates and removals, killed"

@@ -123,7 +123,8 @@ def alone(data: str, seconds: float) -> Iterator[None]:
                 break
             except OSError:
                 if time.monotonic() >= end:
-                    raise Trouble(f"another run has been at work on the service for {seconds:.0f} s") from None
+                    waited = f", and did not end within {seconds:.0f} s" if seconds else ""
+                    raise Trouble(f"another run is at work on the service{waited}") from None
                 time.sleep(0.2)
         yield
 
