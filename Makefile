@@ -1,6 +1,6 @@
 # The verbs of this project. `make demo` and `make test` are the two that matter; both need root on a Debian-like machine.
 .PHONY: help setup docs lint check test soak test-cuda gpu-pack test-gpu-dry bench bench-build bench-download
-.PHONY: bench-truth demo demo-down update-pins
+.PHONY: bench-truth bench-memory demo demo-down update-pins
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -24,6 +24,7 @@ help:
 	@echo "make bench-build  what a one-line update costs the compiler"
 	@echo "make bench-download  what a download costs beside curl and sha256sum"
 	@echo "make bench-truth  the benchmark's figures beside llama-bench's"
+	@echo "make bench-memory  one card planned by Paddock, by llama-mdl and by llama.cpp's --fit"
 	@echo "make test-cuda  CUDA compiled whole by the role, an hour of CPU"
 	@echo "make gpu-pack   what a machine with a GPU and without network needs for tests/gpu/run.sh"
 	@echo "make test-gpu-dry  the same here, with a stand-in for the GPU"
@@ -84,6 +85,9 @@ bench-download: setup
 
 bench-truth: setup
 	$(BIN)/python -m benchmarks.truth
+
+bench-memory: setup
+	$(BIN)/python -m benchmarks.compared
 
 bench-build: setup
 	$(BIN)/python -m benchmarks.build
