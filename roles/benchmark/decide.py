@@ -91,18 +91,17 @@ def _measure(
     wishes: Wishes, unit: Unit, planned: Result, why: str, report: Report, observation: Observation
 ) -> Decision:
     settings, host = wishes.settings, observation[HOST]
-    wire = _wire(wishes, planned.kind, about(wishes, unit, observation), observation)
+    told = wire(settings, planned.kind, about(wishes, unit, observation), key_file(settings.service, host))
     asked = settings.benchmark.benchmark_llama_bench and planned.kind == "full"
     bench = asked and scopes.of(settings.service) is scopes.USER
     if bench:
         folder = f"{host.data_dir}/releases/{unit.release}"
-        wire |= {"bench": runner.llama_bench(options(unit.text), folder, wire), "bench_seconds": runner.limit(wire)}
-    work = runner.job(wire, unit.limits.maximum if bench else 0)
-    told = _in_words(planned.depths)
+        told |= {"bench": runner.llama_bench(options(unit.text), folder, told), "bench_seconds": runner.limit(told)}
+    work = runner.job(told, unit.limits.maximum if bench else 0)
     more = f"; llama-bench too, {UNIT} stops for it and starts again" if bench else ""
     return Decision(
         observation.replace(BENCHMARK, last=planned),
-        reasons=(f"measure at {told} tokens of context: {why}{more}",),
+        reasons=(f"measure at {_in_words(planned.depths)} tokens of context: {why}{more}",),
         steps=(
             Step("measure llama-server", job.follow(work), goes_on=job.goes_on(work)),
             Step("read the figures", Script(READ, (HISTORY,)), report=report),
@@ -113,19 +112,20 @@ def _measure(
 
 def alternately(wishes: Wishes, told: dict[str, Any], observation: Observation) -> Job:
     """As a smoke run, of whichever service runs by then; `told` is what is known of it."""
-    return runner.job(_wire(wishes, "ab", told, observation), 0)
-
-
-def _wire(wishes: Wishes, kind: Kind, told: dict[str, Any], observation: Observation) -> dict[str, Any]:
-    """What the runner is told."""
     settings = wishes.settings
+    return runner.job(wire(settings, "ab", told, key_file(settings.service, observation[HOST])), 0)
+
+
+def wire(settings: Settings, kind: Kind, told: dict[str, Any], keys: str) -> dict[str, Any]:
+    """What the runner is told. `told`: its record's part that no measuring brings; `keys`: the path of the key file, or
+    nothing."""
     return {
         "unit": UNIT,
         "manager": scopes.of(settings.service).manager,
         "url": url(settings.service),
         "history": HISTORY,
         "schema": SCHEMA,
-        "key_file": key_file(settings.service, observation[HOST]),
+        "key_file": keys,
         "kind": kind,
         "depths": depths(settings, "full" if kind == "full" else "smoke"),
         "tokens": settings.benchmark.benchmark_tokens,

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from roles import remote
-from roles.benchmark import runner
+from roles.benchmark import decide, runner
 from roles.benchmark.passage import packed
 from roles.benchmark.passes_program import needed
 from roles.remote import Script
-from roles.service.command import UNIT
 from roles.service.gate import devices, proof
 from roles.service.gate.host import Server, Trouble
 from roles.service.unit import url
@@ -115,19 +114,11 @@ def smoke(server: Served) -> Any:
     stand_in.write_text(f"#!/bin/sh\necho MainPID={server.pid}\n", "utf-8")
     stand_in.chmod(0o755)
     wanted = wishes().settings
-    wire: dict[str, Any] = {
-        "unit": UNIT,
+    about = {"config": "stand-alone", "stamp": "", "release": "", "n_ubatch": wanted.service.ubatch}
+    wire = decide.wire(wanted, "smoke", about, "") | {
         "url": url(server.wanted),
         "history": "~/benchmarks.jsonl",
-        "key_file": "",
-        "kind": "smoke",
         "depths": wanted.benchmark.benchmark_depths,
-        "tokens": wanted.benchmark.benchmark_tokens,
-        "repetitions": wanted.benchmark.benchmark_repetitions,
-        "seconds": runner.SMOKE_SECONDS,
-        "bench": [],
-        "bench_seconds": 0,
-        "about": {"config": "stand-alone", "stamp": "", "release": "", "n_ubatch": wanted.service.ubatch},
     }
     text = packed(needed(wire["depths"], wire["repetitions"], wanted.service.ubatch))
     script = Script(runner.program(text), (json.dumps(wire),), seconds=runner.limit(wire), python=True)
