@@ -26,7 +26,7 @@ WITHOUT = "paddock-without "  # how an install script tells of an optional packa
 RECORD, *_SCRIPTS = ((Path(__file__).parent / f"{name}.sh").read_text("utf-8") for name in ("record", *MANAGERS))
 # An install script and the record around it. Its first argument is the folder of that.
 INSTALL = {
-    tool: f"manager={tool} record=$1\nshift\n{RECORD}begin_record\ntrap settle_record EXIT\n{script}"
+    tool: f"manager={tool} record=$1\nshift\n{RECORD}begin_record\ntrap settle_record EXIT\n(\n{script}) 9<&-\n"
     for tool, script in zip(MANAGERS, _SCRIPTS, strict=True)
 }
 

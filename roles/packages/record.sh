@@ -7,8 +7,16 @@ every_package() {
     esac | sort
 }
 
+# What a lost connection left at work goes on, and would settle the same list: one after the other. The lock is on the
+# folder itself, and what a package starts does not inherit it (9<&-).
+alone() {
+    exec 9<"$record"
+    flock 9
+}
+
 # A list that a killed installation left stands: what came since then came by us.
 begin_record() {
+    alone
     test ! -s "$record/packages.before" || return 0
     every_package >"$record/.before"
     mv -f "$record/.before" "$record/packages.before"
@@ -27,7 +35,7 @@ erase() {
     apt) DEBIAN_FRONTEND=noninteractive dpkg --purge "$@" ;;
     dnf) rpm -e "$@" ;;
     pacman) pacman -Rn --noconfirm "$@" ;;
-    esac
+    esac 9<&-
 }
 
 # What something else needs by now stays: none of these tools takes it away.

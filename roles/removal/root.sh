@@ -7,7 +7,8 @@ if test -n "$linger"; then
     loginctl disable-linger "$linger"
     rm -f "$record/linger"
 fi
-if test -n "$manager"; then
+if test -n "$manager" && test -d "$record"; then
+    alone
     settle_record
     remove_packages
 fi

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,20 @@ def test_what_a_killed_installation_brought_is_on_record_with_the_next(tmp_path:
         f'case $* in *" install curl") echo installed curl >>{tmp_path}/installed ;; esac\n',
     )
     assert local.run(Script(decide.INSTALL["apt"], (record, "", "curl")), PATH=path).returncode == 0
+    assert {one.name: one.read_text() for one in (tmp_path / "record").iterdir()} == {"packages": "curl\ngit\n"}
+
+
+def test_two_installations_at_once_are_both_on_record_as_after_a_lost_connection(tmp_path: Path) -> None:
+    path = local.tool(tmp_path / "bin", "dpkg", "")
+    record = listing(tmp_path)
+    brings = f"sleep 0.5; echo installed $last >>{tmp_path}/installed"
+    local.tool(tmp_path / "bin", "apt-get", f'for last; do :; done; test "$last" = update || {{ {brings}; }}\n')
+
+    def install(name: str) -> int:
+        return local.run(Script(decide.INSTALL["apt"], (record, "", name)), PATH=path).returncode
+
+    with ThreadPoolExecutor() as pool:
+        assert list(pool.map(install, ("curl", "git"))) == [0, 0]
     assert {one.name: one.read_text() for one in (tmp_path / "record").iterdir()} == {"packages": "curl\ngit\n"}
 
 
