@@ -35,8 +35,10 @@ def _slower(found: Comparison | None) -> Iterator[str]:
     if found is None or found.kind != "worse":
         return
     changed = {each.what for each in found.inputs}
-    before = found.before[-1]
-    if "release" in changed:
+    before, now = found.before[-1], found.now[-1]
+    if "release" in changed and before.build_commit == now.build_commit != "":
+        yield "build llama.cpp as before: the same commit was built with other options or another compiler"
+    elif "release" in changed:
         build = f" (it was {before.build_commit or before.release})"
         yield f'pin the release of before with `llama_ref`{build}, or set `benchmark_on_regression = "rollback"`'
     elif "driver" in changed:

@@ -141,7 +141,8 @@ def _meaningless(settings: Settings, plan: Plan) -> str:
     service = settings.service
     given = {"n_cpu_moe": service.n_cpu_moe, "gpu_layers": service.gpu_layers}
     told = [f"{name}={value}" for name, value in given.items() if value != "auto"]
-    return f"on the CPU alone {' and '.join(told)} mean nothing" if told and plan.backend == "cpu" else ""
+    verb = "mean" if len(told) > 1 else "means"
+    return f"on the CPU alone {' and '.join(told)} {verb} nothing" if told and plan.backend == "cpu" else ""
 
 
 def _without_experts(wishes: Wishes, observation: Observation) -> str:

@@ -64,6 +64,8 @@ def not_as_wanted_at_boot(unit: Unit, seen: ServiceSeen) -> str | None:
 def changes(old: str, new: str) -> str:
     """The options that differ, as `-c 65536 -> 122880`; the model's change where none does."""
     before, after = options(old), options(new)
+    if "UnsetEnvironment" not in after:  # a release that is still to be built has not told its variables
+        before.pop("UnsetEnvironment", None)
     if (was := sandbox.told(old)) != (becomes := sandbox.told(new)):
         before, after = ({k: v for k, v in each.items() if k not in sandbox.NAMES} for each in (before, after))
         before["sandbox"], after["sandbox"] = was.removeprefix("sandbox: "), becomes.removeprefix("sandbox: ")

@@ -81,6 +81,11 @@ def test_a_slower_release_can_be_pinned_away() -> None:
     ("before", "now", "words"),
     [
         ({"driver": "575.64.03"}, {"driver": "580.95.05"}, "go back to driver 575.64.03"),
+        (
+            {"release": "b1-aa", "build_commit": "9c5b3f7a1"},
+            {"release": "b1-bb", "build_commit": "9c5b3f7a1"},
+            "as before: the same commit",
+        ),
         ({"settings": {"ubatch": 2048}}, {"settings": {"ubatch": 512}}, "take back what the inventory changed: ubatch"),
     ],
 )

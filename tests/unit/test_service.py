@@ -66,11 +66,15 @@ def test_a_changed_flag_is_told_without_its_neighbours(before: dict[str, Any], a
     assert {option for option in options if option != "->"} == {f"--{flag}", f"--no-{flag}"}, told
 
 
+def unsetting(text: str, *lines: str) -> str:
+    return text.replace("\nExecStart", "".join(f"\nUnsetEnvironment={line}" for line in lines) + "\nExecStart")
+
+
 def test_a_line_of_the_unit_that_changed_is_told_and_variables_are_counted() -> None:
     text = hosts.converged_answers()["service"]["unit"].replace("CPUWeight=20\n", "")
-    text = text.replace("\nExecStart", "\nUnsetEnvironment=A B\nUnsetEnvironment=C\nExecStart")
-    told = reasons(running(), hosts.converged(service={"unit": text}))
-    assert told == "restart llama-server: UnsetEnvironment 3 names -> absent, CPUWeight absent -> 20"
+    told = reasons(running(), hosts.converged(service={"unit": unsetting(text, "A B", "C")}))
+    assert told == "restart llama-server: CPUWeight absent -> 20", "nobody knows those of a release that is not there"
+    assert changes(unsetting(text, "A B", "C"), unsetting(text, "A B C D")) == ("UnsetEnvironment 3 names -> 4 names")
 
 
 def test_another_release_is_told() -> None:
