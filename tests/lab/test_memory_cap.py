@@ -45,14 +45,15 @@ while True:
 """
 # Somebody who works on the same machine meanwhile; the longest pause between two looks at the clock is in a file.
 NEIGHBOUR = """
-import time
+import os, time
 last, longest = time.monotonic(), 0
 while True:
     time.sleep(0.1)
     now = time.monotonic()
     longest, last = max(longest, now - last), now
-    with open("/home/dev/longest", "w") as file:
+    with open("/home/dev/longest.new", "w") as file:
         file.write("%.2f" % longest)
+    os.replace("/home/dev/longest.new", "/home/dev/longest")  # a reader never meets it half written
 """
 MOST_PAUSE = 5.0  # seconds; the emulated cores are shared with everything else on this machine
 
