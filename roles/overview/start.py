@@ -69,12 +69,24 @@ def check_all(state: State) -> None:
         found += [f"{host.name}: {problem}" for problem in problems]
         if problems and (hint := stray(state, host)):
             found[-1] += hint
+        if not problems and (unread := unread_patch(state, host)):
+            found.append(f"{host.name}: {unread}")
     try:
         the_lock(state)
     except lock.LockError as error:
         found.append(str(error))
     if found:
         trouble.refuse_all(found)
+
+
+def unread_patch(state: State, host: Host) -> str | None:
+    """The sentence about a patch that is not there; what is named by valid settings is a file of this machine's."""
+    names = settings.of(data_of(host)).llama_cpp.llama_patches
+    try:
+        source.patches(names, lock.beside(state.inventory).parent)
+    except lock.CannotPin as error:
+        return str(error)
+    return None
 
 
 def traps(state: State) -> list[str]:

@@ -125,13 +125,14 @@ def as_json(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="session")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Bad settings on two hosts, and a lock that is none."""
+    """Bad settings on two hosts, a patch that is not there, and a lock that is none."""
     folder = tmp_path_factory.mktemp("refused")
     (folder / "laptops.lock.yml").write_text("- not a lock\n")
     machines = {
         "first": host(hosts.bare_answers(), contxt=4096, port="8091"),
         "second": host(hosts.bare_answers(), only="servce", fit="on", n_cpu_moe=44),
         "good": host(hosts.bare_answers()),
+        "patched": host(hosts.bare_answers(), llama_patches=["missing.patch"]),
     }
     return runs.run(folder, machines, "-y")
 

@@ -126,7 +126,10 @@ def test_bad_settings_of_all_hosts_are_told_before_anything_runs(refused: Run) -
     assert any(line.startswith("paddock: @fake/second: ") and "no role is called servce" in line for line in told)
     assert any(line.startswith("paddock: @fake/second: fit") for line in told)
     assert any("laptops.lock.yml is not a lock file" in line for line in told)
-    assert len(told) == 5
+    assert any(
+        line.startswith("paddock: @fake/patched: llama_patches: 'missing.patch' cannot be read at ") for line in told
+    )
+    assert len(told) == 6
     assert "Starting operation" not in refused.err
     assert ">>> " not in refused.err
 
