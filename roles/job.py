@@ -46,10 +46,10 @@ class Job:
 
 
 def goes_on(job: Job) -> str:
-    """What becomes of a job when its follower is interrupted."""
+    """What becomes of a job when its follower is interrupted: its own, or one of another run that it waits for."""
     return (
-        "it goes on there; the same command rejoins it, and what stops it is"
-        f" `systemctl --user stop paddock-{job.name}`"
+        f"what runs there as paddock-{job.name} goes on; the same command rejoins it, or waits for it where another run"
+        f" began it, and what stops it is `systemctl --user stop paddock-{job.name}`"
     )
 
 

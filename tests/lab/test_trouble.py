@@ -102,7 +102,7 @@ def test_ctrl_c_in_a_build_is_a_sentence_and_the_next_run_joins_it(
     assert process.returncode == 130, out + err
     assert "Traceback" not in err
     assert "paddock: one: interrupted in the middle of: build llama.cpp" in err
-    assert "it goes on there; the same command rejoins it" in err
+    assert "what runs there as paddock-build goes on; the same command rejoins it" in err
     assert as_dev(converged, "systemctl --user is-active paddock-build") == "active"
     assert complete(converged)["tokens_predicted"] == 8
 

@@ -141,6 +141,13 @@ def test_another_job_of_that_name_is_waited_for_and_then_this_one_runs(systemd: 
     assert (systemd.home / "made").exists()
 
 
+def test_what_is_said_of_an_interrupted_job_is_true_of_one_that_waits_for_another_too() -> None:
+    assert job.goes_on(build("true")) == (
+        "what runs there as paddock-build goes on; the same command rejoins it, or waits for it where another run"
+        " began it, and what stops it is `systemctl --user stop paddock-build`"
+    )
+
+
 def test_a_secret_is_in_a_file_that_only_its_user_reads_and_nowhere_else(systemd: FakeSystemd) -> None:
     secret = "$XDG_RUNTIME_DIR/paddock-build.secret"
     done = follow(build(f'stat -c %a "{secret}"; cat "{secret}"; rm "{secret}"; exit 1', secret="hunter2"), systemd)
