@@ -20,6 +20,8 @@ from roles import claim, observation, preview, remote, trouble
 from roles.observation import Observation, Unreadable
 from roles.remote import Script
 
+WAITED_FOR = "it goes on there, and the same command waits for it"  # what a step by root, without a unit, may say
+
 
 @dataclass(frozen=True)
 class Step:
@@ -93,15 +95,18 @@ def act(state: State, host: Host, step: Step) -> bool:
     """Run one step. False fails this host alone; the reason goes to the screen and to the last lines of the run."""
     if step.diff and state.config.DIFF:
         _show_diff(host, *step.diff)
+    goes_on = ""
     try:
         claim.take(state, host)
-        trouble.under_way(host, step.what + (f"; {step.goes_on}" if step.goes_on else ""))
+        goes_on = step.goes_on
+        trouble.under_way(host, step.what + (f"; {goes_on}" if goes_on else ""))
         lines = remote.run(state, host, replace(step.script, claim=claim.holder()))
     except remote.Failed as error:
         if (step.optional and error.may_not) or (step.minor and claim.held(host)):
             trouble.left_out(host, f"{step.what}: {error}")
             return True
-        trouble.failed(host, f"{step.what}: {error}")
+        then = f"; unless the host is down, {goes_on}" if error.lost and goes_on else ""
+        trouble.failed(host, f"{step.what}: {error}{then}")
         if step.undo:
             with contextlib.suppress(remote.Failed):
                 remote.run(state, host, replace(step.undo, claim=claim.holder()))

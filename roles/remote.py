@@ -21,6 +21,7 @@ from roles.observation import PLAIN, Stdin, context
 
 SENTENCE = "paddock: "  # a script's own last word about what went wrong
 STATUS = "paddock-exit "
+LOST = "the connection was lost"
 TAKEN_OVER = "another run has taken this host over"
 # The claim is still this run's; the file's time is the run's sign of life.
 STILL_HELD = {
@@ -65,6 +66,11 @@ class Failed(Exception):
     """A script ended badly; the text is one sentence."""
 
     @property
+    def lost(self) -> bool:
+        """Whether nobody knows how the script ended, as the connection went first."""
+        return str(self).startswith(LOST)
+
+    @property
     def may_not(self) -> bool:
         """Whether sudo's reason is that this user may not use it: another thing than a wrong password."""
         text = str(self)
@@ -84,7 +90,7 @@ def run(state: State, host: Host, script: Script) -> list[str]:
             **{**PLAIN, "_stdin": Stdin(stdin(program)), "_timeout": program.seconds + 30},
         )
     except (TimeoutError, OSError, SSHException, EOFError) as error:
-        raise Failed(f"the connection was lost: {error or type(error).__name__}") from error
+        raise Failed(f"{LOST}: {error or type(error).__name__}") from error
     out, err = output.stdout_lines, output.stderr_lines
     if script.live:
         if not ok:
@@ -140,7 +146,7 @@ def last_word(err: list[str], out: list[str], status: str | None, seconds: int) 
     if own:
         return own[-1]
     if status is None:
-        return "the connection was lost, or the host went down"
+        return f"{LOST}, or the host went down"
     if status in ("124", "137"):
         return f"it took longer than {seconds} s"
     said = [line.strip() for line in err or out if line.strip()]

@@ -12,7 +12,7 @@ from roles.llama_cpp import cmake
 from roles.llama_cpp.cuda import NOT_YET, TURING, CannotBuild
 from roles.llama_cpp.observe import LLAMA_CPP, ToolkitSeen
 from roles.observation import Observation
-from roles.operation import Decision, Step
+from roles.operation import WAITED_FOR, Decision, Step
 from roles.remote import Script
 from roles.settings import LlamaCpp
 
@@ -75,7 +75,7 @@ def installed(wanted: LlamaCpp, has_password: bool, observation: Observation) ->
     return Decision(
         _after(cuda, observation),
         reasons=(f"packages missing: {' '.join(names + optional)}",),
-        steps=(Step("install packages", script),),
+        steps=(Step("install packages", script, goes_on=WAITED_FOR),),
     )
 
 

@@ -10,7 +10,7 @@ from roles.host import AWAY, HOST, HostSeen, no_root
 from roles.machine import MODELS
 from roles.model.collect import REMOVE
 from roles.observation import Observation
-from roles.operation import Decision, Step
+from roles.operation import WAITED_FOR, Decision, Step
 from roles.packages.decide import RECORD
 from roles.remote import Script
 from roles.removal.observe import MADE, MadeSeen
@@ -55,7 +55,8 @@ def removed(wanted: Wanted, has_password: bool, observation: Observation) -> Dec
         home = (host.user, host.own_data, AWAY, "home")
         steps.append(Step("bring models and notes home", Script(PLACE, home, root=True, seconds=PLACE_SECONDS)))
     if needs or (may and any(not path.startswith(host.home + "/") for path in seen.paths)):
-        steps.append(Step("take back what root made", by_root(wanted, host, seen)))
+        goes_on = f"{WAITED_FOR} and removes the rest" if packages else ""  # without them it is over at once
+        steps.append(Step("take back what root made", by_root(wanted, host, seen), goes_on=goes_on))
     if models:
         steps.append(Step("remove the models", Script(REMOVE, (MODELS, "*"), seconds=STOP_SECONDS, python=True)))
     kept = "models" if wanted.keep_models else ""

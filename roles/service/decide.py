@@ -14,7 +14,7 @@ from roles.machine import MACHINE
 from roles.model.decide import holds
 from roles.model.observe import MODEL
 from roles.observation import Observation
-from roles.operation import Decision, Step
+from roles.operation import WAITED_FOR, Decision, Step
 from roles.remote import Script
 from roles.service import candidate, reasons, sandbox
 from roles.service import scope as scopes
@@ -148,7 +148,7 @@ def switching(wishes: Wishes, unit: Unit, observation: Observation) -> tuple[Ste
     if scope is scopes.SYSTEM:
         arguments = (program, json.dumps(record), str(switch.seconds), str(switch.memory), host.user, str(host.uid))
         script = Script(SWITCH, arguments, root=True, seconds=switch.seconds + 120)
-        return (Step("start llama-server", script, diff, "it goes on there, and the same command waits for it"),)
+        return (Step("start llama-server", script, diff, WAITED_FOR),)
     start = Step("start llama-server", job.follow(switch), diff, job.goes_on(switch))
     if not seen.elsewhere:
         return (start,)

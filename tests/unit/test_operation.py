@@ -62,6 +62,17 @@ def test_no_step_goes_on_where_another_run_has_the_host(host: Telling, tmp_path:
     assert host.told[0].startswith("tidy up: another run changes this host: ann@desk")
 
 
+@pytest.mark.parametrize("begun", [True, False])
+def test_after_a_lost_connection_it_is_told_what_goes_on_there_where_it_has_begun(host: Telling, begun: bool) -> None:
+    if begun:
+        claim.take(cast("State", STATE), cast("Host", host))
+    host.lost = True
+    step = Step("tidy up", Script("true"), goes_on="it goes on there")
+    assert act(cast("State", STATE), cast("Host", host), step) is False
+    then = "; unless the host is down, it goes on there" if begun else ""
+    assert host.told == [f"tidy up: the connection was lost, or the host went down{then}"]
+
+
 @pytest.mark.parametrize("undo", ["touch there", "exit 1"])
 def test_what_a_step_needs_undone_is_undone_where_it_fails(host: Telling, undo: str, tmp_path: Path) -> None:
     step = Step("plan", Script('fail "no room"'), undo=Script(f"cd '{tmp_path}'; {undo}"))

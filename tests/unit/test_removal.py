@@ -16,6 +16,7 @@ from roles.host import HOST
 from roles.machine import MODELS
 from roles.model.collect import REMOVE
 from roles.observation import Observation
+from roles.operation import WAITED_FOR
 from roles.remote import Script
 from roles.removal import decide
 from roles.removal.decide import Wanted
@@ -90,6 +91,12 @@ def test_packages_go_only_when_asked_for(made: dict[str, Any]) -> None:
         root = [step.script for step in acting(removed(wanted), seen(**made)).steps if step.script.root]
         assert all(script.args[2] == tool for script in root)
         assert root or not tool
+
+
+def test_an_interrupted_removal_of_packages_says_that_it_goes_on_and_is_waited_for() -> None:
+    for wanted, told in ((PACKAGES, f"{WAITED_FOR} and removes the rest"), (Wanted(), "")):
+        by_root = next(step for step in acting(removed(wanted), seen(**ALL)).steps if step.script.root)
+        assert by_root.goes_on == told
 
 
 def test_without_root_what_only_root_may_take_back_is_named_and_nothing_is_done() -> None:
