@@ -50,7 +50,7 @@ def remark(host: Host, what: str) -> None:
 
 
 def verdict(host: Host, what: str) -> None:
-    """What the host needs, judged before anything was changed: the first of its last lines."""
+    """What the host needs, as far as is known now: the first of its last lines. Empty where there is nothing to say."""
     _verdicts[host.name] = what
 
 

@@ -39,6 +39,8 @@ def checked(wishes: Wishes) -> Generator[PyinfraCommand]:
         decision = ahead(wishes, seen, remote.has_password(), host.log)
         if decision.refusal is None:
             trouble.verdict(host, told(seen))
+            if state.is_executing:
+                host.log(trouble.verdict_of(host))
         return decision
 
     def told(seen: Observation) -> str:
@@ -56,12 +58,15 @@ def ended(wishes: Wishes) -> Generator[PyinfraCommand]:
     state, host = observation.context()
 
     def decide(seen: Observation) -> Decision:
+        unrecorded = bool(wishes.settings.only or stopped_by_hand(seen[SERVICE]))  # the record is of what serves
         if state.is_executing:
             trouble.last_word(host, summary(wishes, seen))
+            if claim.held(host):  # what was judged at the start is no longer so
+                trouble.verdict(host, str(verdict(wishes, seen)) if unrecorded else "")
         else:
             preview.show(host, trouble.verdict_of(host))
         memory.show(state, host, wishes, seen)
-        if wishes.settings.only or stopped_by_hand(seen[SERVICE]):  # the record is of what serves
+        if unrecorded:
             return _released(seen) if claim.held(host) else Decision(seen)
         decision = record.recorded(wishes, seen)
         return decision if decision.steps or not claim.held(host) else _released(seen)

@@ -107,6 +107,7 @@ def acting(acting_folder: Path, tagged: dict[str, Any]) -> Run:
         "good": host(hosts.converged_answers()),
         "tagged": host(hosts.converged_answers(), **tagged),
         "acts": host(not_lingering, {CLAIM: TAKEN, LINGER: DONE}),
+        "partly": host({**not_lingering, "record": {"facts": None}}, {CLAIM: TAKEN, LINGER: DONE}, only="service"),
         "stumbles": host(not_lingering, {CLAIM: TAKEN, LINGER: REFUSED}),
         "no-sudoer": host(not_lingering, {CLAIM: TAKEN, LINGER: NO_SUDOER}),
         "claimed": host(not_lingering, {CLAIM: HELD}),

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from tests.plan.runs import Run
+from tests.plan.test_dry import NOTHING
 
 IN_DRY = {
     "no-systemd": "systemd does not run this host, and the service is a systemd unit",
@@ -51,7 +52,7 @@ def test_without_sudo_what_needs_it_is_left_out_and_said(dry: Run) -> None:
 @pytest.mark.parametrize(
     ("host", "verdict"),
     [
-        ("good", "nothing: driver, card, release, model and settings are as the last deploy left them"),
+        ("good", NOTHING),
         ("bare", "rebuild: nothing is built on this host yet"),
     ],
 )
@@ -87,9 +88,18 @@ def test_the_last_line_tells_what_is_served_or_what_went_wrong(acting: Run, host
     assert acting.last_words(host)[-1].startswith(told)
 
 
+def test_what_was_due_at_the_start_is_told_there_and_not_at_the_end_of_a_run_that_did_it(acting: Run) -> None:
+    due = f"{NOTHING}; found to do at the start: dev does not linger"
+    assert due in acting.said("acts")
+    assert [line.startswith("serving ") for line in acting.last_words("acts")] == [True]
+    assert acting.last_words("good")[0] == NOTHING, "which is true still"
+    assert acting.last_words("partly")[0] == "replan: nothing is recorded about this host yet", "and so is this"
+    assert acting.last_words("stumbles")[0] == due, "it was not done"
+
+
 def test_a_step_that_is_optional_is_left_out_for_a_user_who_may_not_use_sudo(acting: Run) -> None:
     left_out = "enable lingering: root is needed and sudo refused it: dev is not in the sudoers file."
-    assert acting.last_words("no-sudoer")[1:-1] == [left_out]
+    assert acting.last_words("no-sudoer")[:-1] == [left_out]
     assert not [line for line in acting.said("no-sudoer") if line.startswith("Error: ")]
 
 
