@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from pyinfra.api import Host
+import sys
+
+from pyinfra.api import Host, State
 
 _planned: dict[str, list[tuple[str, str]]] = {}
+
+
+def decide_ahead(state: State) -> None:
+    """With -y pyinfra decides nothing before it acts; a dry run never acts, and would say nothing then."""
+    if "--dry" in sys.argv:
+        state.check_for_changes = True
 
 
 def note(host: Host, role: str, reasons: tuple[str, ...]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyinfra.api import Host, State
 
-from roles import observation, remote, settings, trouble
+from roles import observation, preview, remote, settings, trouble
 from roles.browser.observe import BROWSER
 from roles.browser.observe_models import MODELS
 from roles.gpu.observe import GPU
@@ -21,6 +21,7 @@ def begin() -> Browser:
     """What this host's inventory says about browsers; nothing about llama.cpp or a model need be there."""
     state, host = observation.context()
     trouble.watch(state)
+    preview.decide_ahead(state)
     if state not in _checked:
         _checked.append(state)
         check_all(state)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 
 from pyinfra.api import Host, State
 
@@ -31,6 +30,6 @@ def measured(seen: Observation) -> Measured:
 
 def show(state: State, host: Host, wishes: Wishes, seen: Observation) -> None:
     """With the plan of a run that waits for a word or is dry, and at the end of one that has changed the host."""
-    if claim.held(host) if state.is_executing else not {"-y", "--yes"} & set(sys.argv):
+    if claim.held(host) or not state.is_executing:
         with contextlib.suppress(CannotBuild):  # told by the roles
             table.show(table.of_host(host.name, wishes, seen, measured(seen)))

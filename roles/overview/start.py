@@ -11,7 +11,7 @@ from typing import Any
 from pyinfra import logger
 from pyinfra.api import Host, State
 
-from roles import lock, observation, remote, settings, trouble
+from roles import lock, observation, preview, remote, settings, trouble
 from roles.benchmark.observe import BENCHMARK
 from roles.browser.observe import BROWSER
 from roles.browser.observe_models import MODELS
@@ -42,6 +42,7 @@ def begin() -> Wishes | None:
     if not state.initialised:
         trouble.refuse_all(["this is no inventory but the deploy; the order is: pyinfra INVENTORY deploy.py"])
     trouble.watch(state)
+    preview.decide_ahead(state)
     if state not in _checked:
         _checked.append(state)
         check_all(state)

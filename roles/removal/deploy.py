@@ -6,7 +6,7 @@ import difflib
 
 from pyinfra.api import Host, State
 
-from roles import observation, remote, trouble
+from roles import observation, preview, remote, trouble
 from roles.host import HOST
 from roles.removal import operations
 from roles.removal.decide import Wanted
@@ -20,6 +20,7 @@ def removal() -> None:
     """No setting is needed but these two: what is removed is what the host's own record says."""
     state, host = observation.context()
     trouble.watch(state)
+    preview.decide_ahead(state)
     if state not in _checked:
         _checked.append(state)
         if found := [f"{each.name}: {problem}" for each in state.inventory for problem in problems(each)]:

@@ -125,6 +125,13 @@ def as_json(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="session")
+def dry_at_once(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """With both words, as in CI: one keeps the other from asking."""
+    machines = {"bare": host(hosts.bare_answers()), "no-systemd": host(hosts.bare_answers(host={"systemd": False}))}
+    return runs.run(tmp_path_factory.mktemp("both"), machines, "-y", "--dry")
+
+
+@pytest.fixture(scope="session")
 def refused(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Bad settings on two hosts, a patch that is not there, and a lock that is none."""
     folder = tmp_path_factory.mktemp("refused")

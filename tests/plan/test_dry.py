@@ -56,6 +56,13 @@ def test_each_change_of_a_bare_host_has_its_role_and_its_reason(dry: Run) -> Non
     assert [line for line, begin in zip(told, expected, strict=True) if not line.startswith(begin)] == []
 
 
+def test_with_y_too_a_dry_run_shows_the_plan_and_stops_there(dry: Run, dry_at_once: Run) -> None:
+    assert plan(dry_at_once, "bare") == plan(dry, "bare")
+    assert plan(dry_at_once, "no-systemd") == plan(dry, "no-systemd")
+    assert dry_at_once.code == 1, "for the one that would be refused"
+    assert "Starting operation" not in dry_at_once.err
+
+
 def test_a_converged_host_would_not_be_changed(dry: Run) -> None:
     assert plan(dry, "good") == [NOTHING]
     assert not [hosts for hosts in dry.changes().values() if "@fake/good" in hosts]

@@ -129,20 +129,12 @@ def test_what_was_measured_is_that_of_the_process_that_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("executing", "changed", "words", "shown"),
-    [
-        (False, False, ["--dry"], True),
-        (False, False, [], True),
-        (False, False, ["-y"], False),
-        (True, False, ["-y"], False),
-        (True, True, ["-y"], True),
-    ],
+    ("executing", "changed", "shown"), [(False, False, True), (True, False, False), (True, True, True)]
 )
 def test_it_is_shown_before_a_word_is_waited_for_and_after_a_change(
-    monkeypatch: pytest.MonkeyPatch, executing: bool, changed: bool, words: list[str], shown: bool
+    monkeypatch: pytest.MonkeyPatch, executing: bool, changed: bool, shown: bool
 ) -> None:
     told: list[object] = []
-    monkeypatch.setattr("sys.argv", ["pyinfra", *words, "inventory.py", "deploy.py"])
     monkeypatch.setattr(claim, "held", lambda host: changed)
     monkeypatch.setattr(table, "show", told.append)
     state, host = SimpleNamespace(is_executing=executing), SimpleNamespace(name="laptop")
