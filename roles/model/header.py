@@ -141,10 +141,10 @@ def _write(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def informed(wishes: Wishes, seen: Observation, tell: Tell | None) -> Wishes:
-    """The wishes with what the model's header tells, where the model is still to come; with `tell` the Hub is asked for
-    a header that is not kept here. Raises CannotPin and CannotRead."""
+    """The wishes with what the model's header tells; with `tell` the Hub is asked for one that is not kept here, where
+    the model is still to come. Raises CannotPin and CannotRead."""
     pin = wishes.model
-    if pin is None or holds(pin, seen[MODEL]) or not (wishes.settings.runs("model") or wishes.settings.runs("memory")):
+    if pin is None or not (wishes.settings.runs("model") or wishes.settings.runs("memory")):
         return wishes
-    found = anatomy(pin, wishes.settings.model, tell) if tell else kept(pin)
+    found = anatomy(pin, wishes.settings.model, tell) if tell and not holds(pin, seen[MODEL]) else kept(pin)
     return replace(wishes, model=replace(pin, anatomy=found))

@@ -126,6 +126,19 @@ def test_a_header_that_cannot_be_read_now_is_said_and_one_that_is_none_refuses(m
     assert operations.ahead(HUB, seen, True, lambda line: None).refusal == "some.gguf is not a GGUF"
 
 
+def test_what_cannot_fit_is_refused_too_where_the_model_is_there_and_its_header_is_kept_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rpc: dict[str, Any] = {"backend": "rpc", "rpc_servers": ["127.0.0.1:50052"], "gpu_layers": 99}
+    seen = hosts.converged(hosts.wishes(hosts.HUB_DATA, **rpc))  # another limit was planned for, or none
+    smaller = hosts.wishes(hosts.HUB_DATA, **rpc, vram_limit_mib=900)
+    monkeypatch.setattr(header, "kept", lambda pin: replace(TOLD, dense_bytes=1000 << 20))
+    told = operations.ahead(smaller, seen, True, lambda line: None).refusal or ""
+    assert told.startswith("some.gguf takes at least 1000 MiB of VRAM (weights and cache, by its header), and 900 MiB")
+    monkeypatch.setattr(header, "kept", lambda pin: None)
+    assert operations.ahead(smaller, seen, True, lambda line: None).refusal is None, "llama.cpp is asked"
+
+
 def test_the_service_is_another_when_any_of_its_files_is() -> None:
     rest: dict[str, Any] = {"path": "/m/b", "file": {"kind": "file", "mode": 0, "uid": 0, "size": 5, "mtime_ns": 5}}
     given = hosts.wishes()
