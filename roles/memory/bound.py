@@ -19,16 +19,21 @@ PACKED = {"f32": 128, "f16": 64, "bf16": 64, "q8_0": 34, "q4_0": 18, "q4_1": 20,
 
 
 def least(anatomy: Anatomy, service: Service) -> int:
-    """MiB on all devices together: weights and cache. 0 where the inventory leaves a way to put less there, or has
-    options of its own that may."""
-    layers = service.gpu_layers
-    if service.server_args or (layers != "auto" and layers <= anatomy.layers):
+    """MiB on all devices together: weights and cache; what one layer takes of them, where that may be all. 0 where the
+    inventory wants nothing there, or has options of its own that may."""
+    if service.server_args or service.gpu_layers == 0:
         return 0
-    if not anatomy.expert_bytes and layers == "auto":
-        return 0
+    if partly(anatomy, service):
+        return anatomy.floor_bytes >> 20
     split = len(anatomy.expert_bytes) if service.n_cpu_moe == "auto" else service.n_cpu_moe
     weights = anatomy.dense_bytes + sum(anatomy.expert_bytes[split:])
     return (weights + service.context * cache_row(anatomy, service)) >> 20
+
+
+def partly(anatomy: Anatomy, service: Service) -> bool:
+    """Whether fewer than all layers may be on the devices. Nothing at all is never chosen."""
+    layers = service.gpu_layers
+    return not anatomy.expert_bytes if layers == "auto" else layers <= anatomy.layers
 
 
 def cache_row(anatomy: Anatomy, service: Service) -> int:
@@ -50,6 +55,11 @@ def hopeless(wishes: Wishes, observation: Observation) -> str | None:
     need, room = least(pin.anatomy, settings.service), sum(max(one["room"], 0) for one in found)
     if not found or need <= room:
         return None
+    if partly(pin.anatomy, settings.service):
+        return (
+            f"{pin.file} takes at least {need} MiB of VRAM even with one layer there (by its header), and {room} MiB"
+            f" are for it here; leave more for it, or set backend='cpu'{REMEDY}"
+        )
     all_moved = pin.anatomy.expert_bytes and settings.service.n_cpu_moe == "auto"
     how = " even with all experts on the CPU" if all_moved else ""
     return (

@@ -66,6 +66,37 @@ def test_where_there_is_another_way_out_it_claims_nothing(anatomy: Anatomy, data
     assert least(anatomy, service(**data)) == 0
 
 
+PLAIN = replace(TWIN, expert_bytes=(), floor_bytes=20 << 20)
+
+
+@pytest.mark.parametrize(
+    ("anatomy", "data", "mib"),
+    [
+        (PLAIN, {}, 20),
+        (PLAIN, {"gpu_layers": 1}, 20),
+        (replace(TWIN, floor_bytes=20 << 20), {"gpu_layers": 48}, 20),
+        (PLAIN, {"gpu_layers": 0}, 0),
+        (PLAIN, {"server_args": ["--no-kv-offload"]}, 0),
+    ],
+)
+def test_of_a_model_whose_layers_may_be_elsewhere_one_is_on_the_device(
+    anatomy: Anatomy, data: dict[str, Any], mib: int
+) -> None:
+    assert least(anatomy, service(**data)) == mib
+
+
+def test_a_limit_that_leaves_nothing_beside_the_runtime_is_refused_of_a_dense_model_too() -> None:
+    """320 MiB are CUDA's own."""
+    wishes = known(vram_limit_mib=300, gpu_layers="auto")
+    dense = replace(wishes, model=replace(hosts.PIN, anatomy=PLAIN))
+    assert bound.hopeless(dense, hosts.parsed(seed.laptop_answers())) == (
+        "some.gguf takes at least 20 MiB of VRAM even with one layer there (by its header), and 0 MiB are for it here;"
+        " leave more for it, or set backend='cpu'. Change that, or take the risk with memory_check='warn'"
+    )
+    more = replace(dense, settings=known(vram_limit_mib=345, gpu_layers="auto").settings)
+    assert bound.hopeless(more, hosts.parsed(seed.laptop_answers())) is None, "llama.cpp is asked"
+
+
 def test_of_attention_that_is_no_plain_one_it_counts_the_weights_alone() -> None:
     assert least(replace(TWIN, cache_row=(0, 0)), service(context=262_144)) == DENSE >> 20
 
