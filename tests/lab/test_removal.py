@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 from collections.abc import Iterator
 
 import pytest
 
 from tests.lab.common import Lab
-from tests.lab.deploying import Run, deploy
+from tests.lab.deploying import Run, deploy, start
 from tests.lab.host import LabHost, boot
 from tests.lab.hub.server import Hub
 from tests.lab.taken_back import Campaign, changed, state
@@ -54,6 +55,26 @@ def test_one_more_removal_says_that_nothing_is_there(bare: LabHost, campaign: Ca
     run = deploy(campaign.lab, campaign.inventory(), "-y", to="roles.remove")
     assert (run.code, run.last_words[-1]) == (0, "paddock: gone: nothing of Paddock's is on this host")
     assert bare.remote_commands() - commands == 1
+
+
+def test_ctrl_c_while_packages_go_says_that_they_go_on_and_the_same_command_finishes(
+    bare: LabHost, campaign: Campaign
+) -> None:
+    words = ("-y", "--data", "remove_packages=true")
+    right = deploy(campaign.lab, campaign.inventory(), "-y", "--data", "only=packages", seconds=900)
+    assert right.code == 0, right.text
+    process = start(campaign.lab, campaign.inventory(), *words, to="roles.remove")
+    bare.sh("for i in $(seq 600); do pgrep -x dpkg >/dev/null && exit; sleep 0.05; done; exit 1", timeout=60)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert err.splitlines()[-1] == (
+        "paddock: gone: interrupted in the middle of: take back what root made; it goes on there, and the same command"
+        " waits for it and removes the rest; run it again"
+    )
+    again = deploy(campaign.lab, campaign.inventory(), *words, seconds=300, to="roles.remove")
+    assert (again.code, again.last_words[-1]) == (0, "paddock: gone: removed"), again.text
+    assert bare.sh("command -v cmake || true").stdout == ""
 
 
 def test_a_run_that_lost_its_controller_anywhere_converges_when_it_is_run_again(campaign: Campaign) -> None:
