@@ -8,7 +8,7 @@ from functools import partial
 from pyinfra.api import operation
 from pyinfra.api.command import PyinfraCommand
 
-from roles import trouble
+from roles import remote, trouble
 from roles.benchmark import decide, home, trial
 from roles.benchmark.observe import BENCHMARK
 from roles.observation import Observation, context
@@ -31,7 +31,7 @@ def alternated(wishes: Wishes) -> Generator[PyinfraCommand]:
     def in_turns(seen: Observation) -> Decision:
         last = seen[BENCHMARK].last
         due = home.measured(host) if state.is_executing else last is not None and not last.run
-        return trial.alternated(wishes, partial(home.known, state, host), due, seen)
+        return trial.alternated(wishes, remote.has_password(), partial(home.known, state, host), due, seen)
 
     yield from converge(in_turns)
 
@@ -41,7 +41,7 @@ def judged(wishes: Wishes) -> Generator[PyinfraCommand]:
     """New figures are on the controller and compared with those of what was there before; a slower release may go."""
     state, host = context()
     told = partial(trouble.remark, host)
-    yield from converge(lambda seen: trial.kept(wishes, home.news(state, host), told, seen))
+    yield from converge(lambda seen: trial.kept(wishes, remote.has_password(), home.news(state, host), told, seen))
 
 
 @operation()

@@ -12,18 +12,17 @@ from roles.benchmark.comparison import Comparison
 from roles.benchmark.observe import BENCHMARK, HISTORY
 from roles.benchmark.record import SCHEMA, Result
 from roles.benchmark.told import about
-from roles.host import HOST
+from roles.host import HOST, no_root
 from roles.observation import Observation
 from roles.operation import Decision, Step
-from roles.service import candidate
 from roles.service import scope as scopes
+from roles.service import way_back
 from roles.service.observe import SERVICE
 from roles.service.reasons import options
 from roles.service.unit import Unit, wanted_unit
 from roles.wishes import Wishes
 
 ROUNDS = 2  # with the smoke run before them, three of the new; fewer cannot see a tenth on a restless machine
-ROOTS = "a service of the system's is root's to switch, and this is done by the user"
 MACHINE = ("driver", "kernel", "cpu_info", "gpu_info", "ram_bytes", "cards")  # as it is now, whatever serves on it
 REACHED_BY = ("--host", "--port", "--api-key-file")  # one runner is told these for both
 KEPT = 20  # services that were taken back, and are not tried again
@@ -35,13 +34,15 @@ def former(seen: Observation) -> str | None:
     return found.group(1) if found and found.group(1) != seen[SERVICE].running_stamp else None
 
 
-def alternated(wishes: Wishes, known: Callable[[], Sequence[Result]], due: bool, seen: Observation) -> Decision:
+def alternated(
+    wishes: Wishes, has_password: bool, known: Callable[[], Sequence[Result]], due: bool, seen: Observation
+) -> Decision:
     """Old and new are measured in turns, so that whatever else goes on meets both. `known` fetches the results that
     there are; `due`: the new one has been measured just now."""
     if not (wishes.settings.benchmark.benchmark_ab and due):
         return Decision(seen)
-    if scopes.of(wishes.settings.service) is scopes.SYSTEM:
-        return Decision(seen, left_out=f"benchmark_ab: {ROOTS}")
+    if not _may_switch(wishes, has_password, seen):
+        return Decision(seen, left_out=no_root(seen[HOST], "benchmark_ab"))
     old = next((result for result in reversed(known()) if result.stamp == former(seen)), None)
     unit = wanted_unit(wishes, seen)  # raises nothing: what was measured just now could be built
     why = _unlike(wishes, old, unit, seen)
@@ -50,14 +51,14 @@ def alternated(wishes: Wishes, known: Callable[[], Sequence[Result]], due: bool,
     new = about(wishes, unit, seen)
     served = old.model_dump(mode="json", include=set(new))
     works = [({**served, **{name: new[name] for name in MACHINE}}, "former"), (new, "new")]
-    steps = []
+    scope, steps = scopes.of(wishes.settings.service), []
     for turn in range(1, ROUNDS + 1):
         for told, name in works:
-            there = candidate.back(scopes.USER.program(seen[HOST]), "for a measurement", seen)
             run, where = decide.alternately(wishes, told, seen), f"round {turn} of {ROUNDS}"
+            there = way_back.back(scope, f"serve the {name} release, {where}", "for a measurement", seen)
             # The one that is wanted comes back where there are no figures of the former one.
-            back = job.follow(there) if name == "former" else None
-            steps.append(Step(f"serve the {name} release, {where}", job.follow(there), goes_on=job.goes_on(there)))
+            back = there.script if name == "former" else None
+            steps.append(there)
             steps.append(
                 Step(f"measure the {name} release, {where}", job.follow(run), goes_on=job.goes_on(run), undo=back)
             )
@@ -67,31 +68,34 @@ def alternated(wishes: Wishes, known: Callable[[], Sequence[Result]], due: bool,
     return Decision(after, reasons=(told_of,), steps=tuple(steps))
 
 
-def kept(wishes: Wishes, found: Comparison | None, told: Callable[[str], None], seen: Observation) -> Decision:
+def kept(
+    wishes: Wishes, has_password: bool, found: Comparison | None, told: Callable[[str], None], seen: Observation
+) -> Decision:
     """A release that is slower gives way to the former one, where the inventory wants that; `told` hears of it when it
     has."""
     if found is None or found.kind != "worse" or wishes.settings.benchmark.benchmark_on_regression != "rollback":
         return Decision(seen)
-    if why := ROOTS if scopes.of(wishes.settings.service) is scopes.SYSTEM else _stays(found, seen):
+    if why := _stays(found, seen):
         return Decision(seen, left_out=f"benchmark_on_regression: it stays all the same: {why}")
+    if not _may_switch(wishes, has_password, seen):
+        return Decision(seen, left_out=no_root(seen[HOST], "benchmark_on_regression: it stays all the same"))
     old, now = found.before[-1], found.now[-1]
     reason = f"release {now.release} was measured slower than {old.release}"
     rejected = {**dict(list(seen[SERVICE].rejected.items())[1 - KEPT :]), now.stamp: reason}
     event = {"schema": SCHEMA, "kind": "taken back", "stamp": now.stamp, "why": words.verdict(found)}
     notes = (json.dumps(rejected), json.dumps(event), HISTORY)
-    work = candidate.taken_back(scopes.USER.program(seen[HOST]), reason, notes, seen)
+    said = f"{reason}, so the former one is back; another run does not try it again"
+    scope = scopes.of(wishes.settings.service)
     return Decision(
         seen.replace(SERVICE, running_stamp=old.stamp, rejected=rejected),
         reasons=(f"go back to release {old.release}: {reason}",),
-        steps=(
-            Step(
-                "go back to the former release",
-                job.follow(work),
-                goes_on=job.goes_on(work),
-                report=lambda _: told(f"{reason}, so the former one is back; another run does not try it again"),
-            ),
-        ),
+        steps=way_back.for_good(scope, reason, notes, lambda _: told(said), seen),
     )
+
+
+def _may_switch(wishes: Wishes, has_password: bool, seen: Observation) -> bool:
+    """A service of the system's is root's to switch."""
+    return scopes.of(wishes.settings.service) is scopes.USER or seen[HOST].can_be_root(has_password)
 
 
 def _unlike(wishes: Wishes, old: Result | None, unit: Unit, seen: Observation) -> str | None:

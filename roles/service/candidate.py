@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from roles.host import HOST
@@ -22,7 +21,6 @@ LOAD_SECONDS = 120  # to begin with; a big model on a slow disk gets more
 SLOWEST_DISK = 50_000_000  # bytes a second; where the host measures less, it waits for longer
 ANSWER_SECONDS = 900  # completions, and what else the proof asks for
 SWITCH_MEMORY = 256 << 20  # bytes; Python needs 20 MB
-TAKEN_BACK = (Path(__file__).parent / "taken_back.sh").read_text("utf-8")
 
 
 def record(wishes: Wishes, unit: Unit, observation: Observation) -> dict[str, Any]:
@@ -50,33 +48,23 @@ def record(wishes: Wishes, unit: Unit, observation: Observation) -> dict[str, An
         "devices": devices(wishes, observation) if plan is None or plan.gpu_layers else (),
         "layers": plan.gpu_layers if plan else None,
         "plan": plan.model_dump(include={"digest", "offloaded", "devices"}) if plan and plan.checked else None,
-        "seconds": LOAD_SECONDS + size(observation) // SLOWEST_DISK,
+        "seconds": load_seconds(observation),
     }
 
 
 def job(record: dict[str, Any], program: str) -> Job:
     """The switch as a job: it outlives this connection, and the next run joins it."""
-    return _switch('printf \'%s\' "$2" | "$1" switch', (program, json.dumps(record)), int(record["seconds"]))
+    return switch('printf \'%s\' "$2" | "$1" switch', (program, json.dumps(record)), int(record["seconds"]))
 
 
-def _switch(text: str, args: tuple[str, ...], seconds: int) -> Job:
+def switch(text: str, args: tuple[str, ...], seconds: int) -> Job:
     """Its time holds the slowest disk, twice, as another service may have to come back."""
     return Job("switch", "llama-server", text, args, 2 * (6 * seconds + ANSWER_SECONDS), SWITCH_MEMORY)
 
 
-def back(program: str, reason: str, observation: Observation) -> Job:
-    """Go to the last good service, which makes the present one the last good: twice is there and back."""
-    return _rollback('"$1" rollback "$2"', (program, reason), observation)
-
-
-def taken_back(program: str, reason: str, notes: tuple[str, str, str], observation: Observation) -> Job:
-    """The same for good. `notes`: all services that were taken back, as rejected.json; this one's line for the history
-    of benchmarks, and that file."""
-    return _rollback(TAKEN_BACK, (program, reason, observation[HOST].data_dir, *notes), observation)
-
-
-def _rollback(text: str, args: tuple[str, ...], observation: Observation) -> Job:
-    return _switch(text, args, LOAD_SECONDS + size(observation) // SLOWEST_DISK)
+def load_seconds(observation: Observation) -> int:
+    """What the model has to load, at the least."""
+    return LOAD_SECONDS + size(observation) // SLOWEST_DISK
 
 
 def size(observation: Observation) -> int:

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roles.benchmark.observe import HISTORY
-from tests.lab import network
 from tests.lab.common import Lab
 from tests.lab.deploying import Run, deploy, target, write_inventory
 from tests.lab.host import LabHost
 from tests.lab.inventory import DATA
+from tests.lab.throttle import throttled, users_managers
 
 pytestmark = pytest.mark.timeout(900)
 
-CONTROLLER = Path("/sys/fs/cgroup/cpu")
-QUOTA = 0.3  # of one processor
 # Another release whose compiler has nothing to do that it had not done before.
 OTHER: dict[str, Any] = {"llama_cmake_args": [*DATA["llama_cmake_args"], "CMAKE_INSTALL_MESSAGE=LAZY"]}
 
@@ -58,33 +54,8 @@ def test_the_verbs_show_what_is_there_and_change_nothing(converged: LabHost, fol
     assert history(converged) == before
 
 
-@contextmanager
-def throttled(host: LabHost) -> Iterator[None]:
-    """All that the user's systemd starts from now on has a part of one processor: a quota as CPUQuota sets one, from
-    outside, since the container's systemd has no controller for processors."""
-    if not (CONTROLLER / "cpu.cfs_quota_us").exists():
-        pytest.skip("no cpu controller of cgroup v1 here to set a quota with")
-    group = CONTROLLER / f"{host.lab.bridge}-{host.name}"
-    group.mkdir(exist_ok=True)
-    (group / "cpu.cfs_quota_us").write_text(str(int(QUOTA * 100_000)))
-    managers = [pid for pid in network.namespace_pids(host.lab, host.name) if is_users_manager(pid)]
-    assert managers
-    try:
-        for pid in managers:
-            (group / "cgroup.procs").write_text(str(pid))
-        yield
-    finally:
-        for member in (group / "cgroup.procs").read_text().split():
-            (CONTROLLER / "cgroup.procs").write_text(member)
-        group.rmdir()
-
-
-def is_users_manager(pid: int) -> bool:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/lib/systemd/systemd\0--user")
-
-
 def test_a_throttled_release_is_worse_and_taken_back(life: LabHost, life_folder: Path, deploy_lab: Lab) -> None:
-    with throttled(life):
+    with throttled(life, users_managers(life)):
         worse = run(deploy_lab, life, life_folder, benchmark_on_regression="rollback", **OTHER)
     told = "\n".join(worse.last_words)
     assert ": worse than before: tg on an empty context -" in told

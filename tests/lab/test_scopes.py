@@ -23,7 +23,9 @@ from tests.lab.deploying import Run, deploy, target, write_inventory
 from tests.lab.host import LabHost, boot
 from tests.lab.hub.server import Hub
 from tests.lab.taken_back import UNITS
+from tests.lab.test_benchmark_history import OTHER
 from tests.lab.test_main_job import UNIT, as_dev, complete
+from tests.lab.throttle import throttled
 
 pytestmark = pytest.mark.timeout(2700)
 
@@ -38,7 +40,8 @@ class Newer:
         self.lab, self.host, self.folder = lab, host, folder
 
     def deploy(self, *words: str, to: str = "deploy.py", **changes: Any) -> Run:
-        inventory = write_inventory(self.folder, [target(self.host.name, benchmark_depths=[], **changes)])
+        data = {"benchmark_depths": [], **changes}
+        inventory = write_inventory(self.folder, [target(self.host.name, **data)])
         run = deploy(self.lab, inventory, "-y", *words, seconds=2400, to=to)
         assert run.code == 0, run.text
         return run
@@ -161,6 +164,22 @@ def test_it_answers_after_a_reboot_and_only_to_who_has_the_key(newer: Newer) -> 
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {KEY}"})
     with urllib.request.urlopen(request, timeout=30) as answer:
         assert answer.status == 200
+
+
+def test_a_slower_release_of_the_systems_is_taken_back_by_root(newer: Newer) -> None:
+    wanted: dict[str, Any] = {
+        "service_scope": "system",
+        "benchmark_depths": [0],
+        "benchmark_on_regression": "rollback",
+    }
+    newer.deploy(**wanted)
+    before = newer.unit("system")
+    with throttled(newer.host, [newer.host.leader()]):
+        worse = newer.deploy(**wanted, **OTHER)
+    assert "was measured slower than" in "\n".join(worse.last_words), worse.text
+    assert newer.unit("system") == before
+    assert complete(newer.host)["tokens_predicted"] == 8
+    assert "stays as it was before: release" in newer.deploy(**wanted, **OTHER).text
 
 
 def test_the_users_service_takes_over_again(newer: Newer) -> None:

@@ -17,8 +17,8 @@ from roles.benchmark.comparison import latest
 from roles.benchmark.observe import BENCHMARK
 from roles.benchmark.record import Result, taken_back
 from roles.operation import Decision
-from roles.service import candidate
 from roles.service import decide as service
+from roles.service import way_back
 from roles.service.observe import SERVICE
 from tests.unit import hosts, measured
 from tests.unit.deciding import resting
@@ -39,10 +39,13 @@ def result(run: str, stamp: str, share: float = 1.0, **changes: Any) -> Result:
 SLOWER = (result("1", OLD), result("2", NEW, 0.7))
 
 
-def kept(results: tuple[Result, ...] = SLOWER, on: str = "rollback", **changes: Any) -> tuple[Decision, list[str]]:
+def kept(
+    results: tuple[Result, ...] = SLOWER, on: str = "rollback", scope: str = "user", **changes: Any
+) -> tuple[Decision, list[str]]:
     told: list[str] = []
     seen = hosts.converged(**{**WITH_FORMER, **changes})
-    return trial.kept(hosts.wishes(benchmark_on_regression=on), latest(results), told.append, seen), told
+    wishes = hosts.wishes(benchmark_on_regression=on, service_scope=scope)
+    return trial.kept(wishes, False, latest(results), told.append, seen), told
 
 
 def test_a_slower_release_gives_way_to_the_former_one() -> None:
@@ -103,6 +106,28 @@ def test_what_was_taken_back_is_remembered_on_the_host_and_in_the_history() -> N
     assert list(rejected)[-1] == NEW
 
 
+def test_a_service_of_the_systems_is_taken_back_by_root_and_remembered_by_the_user() -> None:
+    decision, told = kept(scope="system")
+    back, remember = decision.steps
+    assert back.script.root
+    assert back.script.args[:2] == (
+        "/var/lib/paddock/bin/paddock-switch",
+        "release b2-bb was measured slower than b1-aa",
+    )
+    assert not remember.script.root
+    assert (back.report, remember.report is None) == (None, False)
+    assert told == []
+
+
+def test_where_the_user_may_not_be_root_the_systems_stays_and_it_is_said_why() -> None:
+    decision, _ = kept(scope="system", host={"root": "none"})
+    assert decision.steps == ()
+    assert decision.left_out == "benchmark_on_regression: it stays all the same: root is needed and dev has none"
+    in_turns = alternated(scope="system", host={"root": "none"})
+    assert in_turns.steps == ()
+    assert in_turns.left_out == "benchmark_ab: root is needed and dev has none"
+
+
 @pytest.mark.parametrize("history", ["", '{"a": 1}\n', '{"torn'])
 @pytest.mark.parametrize("works", [True, False])
 def test_the_host_goes_back_and_remembers_it_or_neither(tmp_path: Path, history: str, works: bool) -> None:
@@ -113,7 +138,7 @@ def test_the_host_goes_back_and_remembers_it_or_neither(tmp_path: Path, history:
     file.write_text(history)
     event = json.dumps({"schema": 2, "kind": "taken back", "stamp": NEW})
     words = [str(switch), "it's slow", str(tmp_path), json.dumps({NEW: "slow"}), event, "~/history.jsonl"]
-    command = ["sh", "-c", "set -eu\n" + candidate.TAKEN_BACK, "sh", *words]
+    command = ["sh", "-c", "set -eu\n" + way_back.USERS + way_back.REMEMBER, "sh", *words]
     done = subprocess.run(command, env={**os.environ, "HOME": str(tmp_path)}, check=False, timeout=30)
     assert (done.returncode == 0) == works
     assert (tmp_path / "told").read_text() == "rollback it's slow\n"
@@ -136,10 +161,11 @@ def test_the_next_run_does_not_try_it_again_as_long_as_the_former_one_runs() -> 
     assert service.running(wishes, hosts.converged(service=down)).steps, "a slow one is better than none"
 
 
-def alternated(known: tuple[Result, ...] = SLOWER, due: bool = True, ab: bool = True, **changes: Any) -> Decision:
-    return trial.alternated(
-        hosts.wishes(benchmark_ab=ab), lambda: known, due, hosts.converged(**{**WITH_FORMER, **changes})
-    )
+def alternated(
+    known: tuple[Result, ...] = SLOWER, due: bool = True, ab: bool = True, scope: str = "user", **changes: Any
+) -> Decision:
+    wishes = hosts.wishes(benchmark_ab=ab, service_scope=scope)
+    return trial.alternated(wishes, False, lambda: known, due, hosts.converged(**{**WITH_FORMER, **changes}))
 
 
 def test_old_and_new_are_measured_in_turns_and_the_new_one_serves_in_the_end() -> None:
@@ -158,6 +184,13 @@ def test_old_and_new_are_measured_in_turns_and_the_new_one_serves_in_the_end() -
     serve, measure = decision.steps[:2]
     assert measure.undo == serve.script, "where the former cannot be measured, the new one comes back"
     assert [step.undo for step in decision.steps].count(None) == 6
+
+
+def test_of_the_systems_it_is_root_who_switches_and_the_user_who_measures() -> None:
+    decision = alternated(scope="system")
+    assert [step.script.root for step in decision.steps] == [True, False] * 4
+    assert decision.steps[1].undo == decision.steps[0].script
+    assert '"manager": "system"' in json.loads(decision.steps[1].script.args[0])["script"]
 
 
 def test_what_was_served_before_is_measured_under_the_kernel_and_driver_of_now() -> None:
