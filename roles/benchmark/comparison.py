@@ -14,7 +14,7 @@ from roles.benchmark.table import depth_name
 
 MOST = 5  # runs of a baseline; older ones are of another season
 # Flags that take no trust away: the judge sees the spread itself, and the others are what the service is like.
-HARMLESS = {"wide_spread", "few_tokens", "no_prompt_cache", "other_cpu_work"}
+HARMLESS = {"wide_spread", "few_tokens", "no_prompt_cache"}
 # Settings that are another release, which is told already, or no matter to a figure: requests have their temperature.
 APART = {"llama_ref", "llama_cmake_args", "temperature", "jinja", "service_autostart"}
 SHORT = 12  # characters of a digest that people see

@@ -14,6 +14,7 @@ DROP = 0.85  # of the clock at the start
 LATE = 0.05, 0.25  # a share of the server's own time, and seconds: more than both is a disagreement
 OFTEN = 0.05  # of all samples
 OTHERS = 0.5  # processors that others keep busy; llama.cpp's threads wait for the slowest of them
+FULL = 0.9  # of all processors: where fewer are busy, nobody waits for one
 REFAULTS = 256 << 20  # bytes
 # NVML's nvmlClocksEventReasons: what slows a card down against its will.
 SLOWED_BY = {0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "a power brake"}
@@ -45,10 +46,7 @@ def of_machine(resources: dict[str, Any], counts: dict[str, Any], quota: str | N
         found.append(flag("refaults", f"{refaults >> 20} MiB of the model were read from the disk again: RAM is short"))
     if others := counts["others"]:
         found.append(flag("other_gpu_process", "the GPU was shared with " + ", ".join(sorted(others)[:5])))
-    watched, worked = counts.get("watched", 0.0), counts.get("others_worked", 0.0)
-    if watched and worked > OTHERS * watched:
-        told = f"others kept {worked / watched:.1f} of {os.cpu_count()} processors busy meanwhile"
-        found.append(flag("other_cpu_work", told))
+    found += other_work(counts)
     slowed = dict.fromkeys(SLOWED_BY.values(), 0)
     for bit, why in SLOWED_BY.items():
         slowed[why] = max(slowed[why], counts["reasons"].get(str(bit), 0))
@@ -58,6 +56,16 @@ def of_machine(resources: dict[str, Any], counts: dict[str, Any], quota: str | N
                 flag("throttled", f"{why} slowed the GPU down in {times * 100 // counts['card']} % of the time")
             )
     return found + clock_drops(resources)
+
+
+def other_work(counts: dict[str, Any]) -> list[Any]:
+    """Processors that the server had to share."""
+    processors, watched = os.cpu_count() or 1, counts.get("watched", 0.0)
+    others, whole = counts.get("others_worked", 0.0), counts.get("worked", 0.0)
+    if others <= OTHERS * watched or whole <= FULL * processors * watched:
+        return []
+    told = f"others kept {others / watched:.1f} of {processors} processors busy meanwhile, and none was free"
+    return [flag("other_cpu_work", told)]
 
 
 def clock_drops(resources: dict[str, Any]) -> list[Any]:

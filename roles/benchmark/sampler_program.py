@@ -23,6 +23,7 @@ CARD = ("clocks.sm", "temperature.gpu", "power.draw", "pcie.link.gen.current", "
 # Its old name, which newer drivers know too: clocks_event_reasons.active.
 REASONS = "clocks_throttle_reasons.active"
 PROCESS = ("gpu_uuid", "pid", "used_memory", "name")  # the name last: it may hold commas
+RPC_SERVER = "ggml-rpc-server"
 
 
 def read(path: str) -> str:
@@ -109,7 +110,7 @@ class Gpu:
 
 class Process:
     """llama-server's process and its unit's cgroup; `limit` and `quota` are the unit's own, None where there are none.
-    `manager`: whose unit it is, `user` or `system`.
+    `manager`: whose unit it is, `user` or `system`. `workers`: its pid, and those that compute for it on this host.
 
     Where no memory controller serves the user's units, the process's own numbers stand in.
     """
@@ -120,6 +121,7 @@ class Process:
         told = subprocess.run(show, stdout=subprocess.PIPE, text=True, timeout=30).stdout
         properties = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
         self.pid = int(properties.get("MainPID") or 0)
+        self.workers = [self.pid, *rpc_servers(self.pid)]
         self.folder = "/sys/fs/cgroup" + properties.get("ControlGroup", "/none")
         limit, quota = properties.get("MemoryMax", ""), properties.get("CPUQuotaPerSecUSec", "infinity")
         self.limit = int(limit) if limit.isdigit() else None
@@ -149,14 +151,23 @@ class Process:
         return (float(found.group(1)), int(found.group(2)) / 1e6) if found else (None, None)
 
 
-def busy(pid: int, stat: str = "/proc/stat") -> tuple[float, float] | None:
-    """Processor seconds since the boot that the whole machine was busy for, and of those the process; proc(5)."""
-    whole, own = read(stat).split("\n", 1)[0].split()[1:9], read(f"/proc/{pid}/stat").rpartition(")")[2].split()
-    if len(whole) < 8 or len(own) < 13:
+def rpc_servers(pid: int) -> list[int]:
+    """Processes on this host that hold layers for a server, if it has any elsewhere."""
+    if "\0--rpc\0" not in read(f"/proc/{pid}/cmdline"):
+        return []
+    return [int(path.split("/")[2]) for path in glob.glob("/proc/[0-9]*/comm") if read(path).strip() == RPC_SERVER]
+
+
+def busy(workers: list[int], stat: str = "/proc/stat") -> tuple[float, float] | None:
+    """Processor seconds since the boot that the whole machine was busy for, and of those the workers; proc(5). None
+    where the kernel does not tell, or the first of them is gone."""
+    whole = read(stat).split("\n", 1)[0].split()[1:9]
+    own = [read(f"/proc/{pid}/stat").rpartition(")")[2].split() for pid in workers]
+    if len(whole) < 8 or not own[0]:
         return None
     tick = os.sysconf("SC_CLK_TCK")
     idle = int(whole[3]) + int(whole[4])  # the latter waits for a disk
-    return (sum(map(int, whole)) - idle) / tick, (int(own[11]) + int(own[12])) / tick
+    return (sum(map(int, whole)) - idle) / tick, sum(int(one[11]) + int(one[12]) for one in own if one) / tick
 
 
 def cpu_mhz() -> float | None:

@@ -79,7 +79,7 @@ class Watch(threading.Thread):
             self.peak(kept, memory[name])
         self.peak("peak_vram_mib", values["vram_mib"])
         self.peak("peak_vram_others_mib", values["vram_others_mib"])
-        self.of_others(time.monotonic(), busy(self.process.pid))
+        self.of_others(time.monotonic(), busy(self.process.workers))
         values["io_pressure"], stalled = self.process.stalled()
         system = pairs(read("/proc/vmstat"))
         swapped = float(PAGE * (system.get("pswpin", 0) + system.get("pswpout", 0)))
@@ -96,12 +96,12 @@ class Watch(threading.Thread):
             self.stop()  # each time: what is under way may be another request of the same pass by now
 
     def of_others(self, now: float, worked: tuple[float, float] | None) -> None:
-        """How long was watched, and the processor seconds that others took of it, on all processors together."""
+        """How long was watched, and the processor seconds of it, on all processors together: in all, and others'."""
         if worked and self.worked:
             then, machine, server = self.worked
-            others = worked[0] - machine - (worked[1] - server)
-            self.counts["watched"] = self.counts.get("watched", 0.0) + now - then
-            self.counts["others_worked"] = self.counts.get("others_worked", 0.0) + others
+            whole, own = worked[0] - machine, worked[1] - server
+            for name, seconds in {"watched": now - then, "worked": whole, "others_worked": whole - own}.items():
+                self.counts[name] = self.counts.get(name, 0.0) + seconds
         self.worked = (now, *worked) if worked else None
 
     def of_gpu(self) -> dict[str, float | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,8 @@ def test_a_throttled_release_is_worse_and_taken_back(life: LabHost, life_folder:
     with throttled(life, users_managers(life)):
         worse = run(deploy_lab, life, life_folder, benchmark_on_regression="rollback", **OTHER)
     told = "\n".join(worse.last_words)
-    assert ": worse than before: tg on an empty context -" in told
+    # All figures are slower by the quota, and which of them by most is luck.
+    assert re.search(r": worse than before: (tg|pp|a later turn) ", told), told
     assert "was measured slower than" in told
     rejected = json.loads((life.root / "home/dev/.local/share/paddock/rejected.json").read_text())
     assert len(rejected) == 1

@@ -58,10 +58,21 @@ def test_each_trouble_has_its_flag(told: dict[str, Any], sentence: str) -> None:
     assert of_machine(**told) == [sentence]
 
 
-def test_processors_that_others_kept_busy_are_told() -> None:
-    told = f"other_cpu_work: others kept 1.5 of {os.cpu_count()} processors busy meanwhile"
-    assert of_machine(watched=100.0, others_worked=150.0) == [told]
-    assert of_machine(watched=100.0, others_worked=40.0) == []
+@pytest.mark.parametrize(
+    ("others", "idle", "told"),
+    [
+        (150.0, 0.0, True),
+        (150.0, 0.2, False),  # whoever needs a processor finds one
+        (40.0, 0.0, False),
+    ],
+)
+def test_processors_that_others_kept_busy_are_told_where_the_server_had_to_share_them(
+    others: float, idle: float, told: bool
+) -> None:
+    processors = os.cpu_count() or 1
+    found = of_machine(watched=100.0, others_worked=others, worked=100.0 * processors * (1 - idle))
+    sentence = f"other_cpu_work: others kept 1.5 of {processors} processors busy meanwhile, and none was free"
+    assert found == [sentence] * told
 
 
 def clocks(values: Sequence[float | None], what: str = "pp", name: str = "gpu_clock_mhz") -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from roles.benchmark import sampler_program as sampler
 from roles.benchmark import watch_program
-from roles.benchmark.sampler_program import POINTS, Gpu, Process, Series, busy
+from roles.benchmark.sampler_program import POINTS, RPC_SERVER, Gpu, Process, Series, busy, read, rpc_servers
 from roles.benchmark.watch_program import Watch
 from tests.unit import fake_systemd, local, measuring
 
@@ -39,6 +40,7 @@ class Other(Process):
 
     def __init__(self) -> None:
         self.pid, self.folder, self.limit, self.quota = 4711, "/none", None, None
+        self.workers = [self.pid]
 
 
 def seen(condition: Any) -> None:
@@ -101,16 +103,32 @@ def test_an_estimate_that_has_passed_is_told_no_more() -> None:
 def test_what_others_work_is_what_the_server_did_not(tmp_path: Path) -> None:
     (tmp_path / "stat").write_text("cpu  300 100 200 5000 900 10 20 70 50 0\ncpu0 1 2 3\n")
     tick = os.sysconf("SC_CLK_TCK")
-    found = busy(os.getpid(), str(tmp_path / "stat"))
+    found = busy([os.getpid(), 0], str(tmp_path / "stat"))
     assert found
     assert found[0] == 700 / tick
     assert 0 < found[1] < sum(os.times()[:2]) + 1
-    assert busy(0) is None
+    assert busy([0, os.getpid()]) is None
     watch = Watch(Other(), {}, lambda: None)
     watch.gpu.end()
     for now, worked in ((0.0, (100.0, 10.0)), (10.0, (120.0, 25.0)), (20.0, None), (30.0, (200.0, 30.0))):
         watch.of_others(now, worked)
-    assert (watch.counts["watched"], watch.counts["others_worked"]) == (10.0, 5.0), "a gap is not counted"
+    told = {name: watch.counts[name] for name in ("watched", "worked", "others_worked")}
+    assert told == {"watched": 10.0, "worked": 20.0, "others_worked": 5.0}, "a gap is not counted"
+
+
+def test_an_rpc_server_on_this_host_works_for_a_server_that_has_layers_elsewhere(tmp_path: Path) -> None:
+    program = tmp_path / RPC_SERVER
+    program.symlink_to("/bin/sleep")  # the kernel takes a process's name from the path
+    waits = [sys.executable, "-c", "import time; time.sleep(30)", "--rpc", "127.0.0.1:50052"]
+    with subprocess.Popen([program, "30"]) as rpc, subprocess.Popen(waits) as server:
+        try:
+            seen(lambda: "--rpc" in read(f"/proc/{server.pid}/cmdline"))
+            seen(lambda: read(f"/proc/{rpc.pid}/comm").strip() == RPC_SERVER)
+            assert rpc.pid in rpc_servers(server.pid)
+            assert rpc_servers(rpc.pid) == []
+        finally:
+            rpc.kill()
+            server.kill()
 
 
 def test_an_answer_that_is_old_counts_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
