@@ -13,9 +13,8 @@ class Anatomy:
     """What the header of a GGUF tells before a weight is there: bytes, tokens of context, 0 where it is silent.
 
     `expert_bytes`: of each layer; `attention_bytes`: of all layers; `dense_bytes`: of all that a device holds when it
-    holds every layer, but for the experts; `floor_bytes`: of the least that a device holds when it holds anything, one
-    layer's attention or the output layer, where that is known. `cache_row`: elements of the K and of the V cache for
-    one token, where attention is a plain one. `mla`: attention is compressed.
+    holds every layer, but for the experts. `cache_row`: elements of the K and of the V cache for one token, where
+    attention is a plain one. `mla`: attention is compressed.
     """
 
     architecture: str
@@ -27,7 +26,6 @@ class Anatomy:
     trained_context: int = 0
     mla: bool = False
     dense_bytes: int = 0
-    floor_bytes: int = 0
     cache_row: tuple[int, int] = (0, 0)
     chat_template: str = field(default="", repr=False)
 

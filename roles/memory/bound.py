@@ -19,12 +19,12 @@ PACKED = {"f32": 128, "f16": 64, "bf16": 64, "q8_0": 34, "q4_0": 18, "q4_1": 20,
 
 
 def least(anatomy: Anatomy, service: Service) -> int:
-    """MiB on all devices together: weights and cache; what one layer takes of them, where that may be all. 0 where the
-    inventory wants nothing there, or has options of its own that may."""
+    """MiB on all devices together: weights and cache. 0 where the inventory wants nothing there, or has options of its
+    own that may; where fewer than all layers may be there, that is something."""
     if service.server_args or service.gpu_layers == 0:
         return 0
     if partly(anatomy, service):
-        return anatomy.floor_bytes >> 20
+        return 1
     split = len(anatomy.expert_bytes) if service.n_cpu_moe == "auto" else service.n_cpu_moe
     weights = anatomy.dense_bytes + sum(anatomy.expert_bytes[split:])
     return (weights + service.context * cache_row(anatomy, service)) >> 20
@@ -57,8 +57,8 @@ def hopeless(wishes: Wishes, observation: Observation) -> str | None:
         return None
     if partly(pin.anatomy, settings.service):
         return (
-            f"{pin.file} takes at least {need} MiB of VRAM even with one layer there (by its header), and {room} MiB"
-            f" are for it here; leave more for it, or set backend='cpu'{REMEDY}"
+            f"beside what the runtime takes, what is reserved and the margin no VRAM is left for {pin.file} here; leave"
+            f" more for it, or set backend='cpu'{REMEDY}"
         )
     all_moved = pin.anatomy.expert_bytes and settings.service.n_cpu_moe == "auto"
     how = " even with all experts on the CPU" if all_moved else ""

@@ -178,21 +178,9 @@ def anatomy(headers: Iterable[Header]) -> Anatomy:
         trained_context=number("context_length"),
         mla=f"{architecture}.attention.kv_lora_rank" in fields,
         dense_bytes=dense,
-        floor_bytes=_floor(sizes, layers) if served == layers else 0,
         cache_row=_cache_row(architecture, served, number),
         chat_template=str(fields.get("tokenizer.chat_template", "")),
     )
-
-
-def _floor(sizes: dict[str, int], layers: int) -> int:
-    """Which layer is the last one on a device is the release's affair, so the smallest; where no output layer is told,
-    llama.cpp has the embedding in its place."""
-    attention = [0] * layers
-    for name, size in sizes.items():
-        found = re.match(r"blk\.(\d+)\.attn_(?!\w*norm|kv_b\.)", name)
-        if found and int(found[1]) < layers:
-            attention[int(found[1])] += size
-    return min([sizes.get("output.weight", sizes.get("token_embd.weight", 0)), *attention])
 
 
 def _cache_row(architecture: str, layers: int, number: Callable[[str], int]) -> tuple[int, int]:

@@ -12,7 +12,6 @@ LAYERS, EXPERTS = 4, 8
 EXPERT_BYTES = EXPERTS * 64 * 64 * 4 * 3  # of a layer: gate, up and down in F32
 ATTENTION_BYTES = LAYERS * 64 * 64 * 4  # q alone
 DENSE_BYTES = ATTENTION_BYTES + LAYERS * (64 + 64 * 64) * 4  # and the norm, and the shared expert
-FLOOR_BYTES = 0  # it has neither an output layer nor an embedding to stand in for one
 CACHE_ROW = (LAYERS * 32, LAYERS * 32)  # one head
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from roles.memory.bound import least
 from roles.memory.oracle_program import OUTPUT_ELSEWHERE
-from roles.memory.plan import Plan, Split
+from roles.memory.plan import Plan
 from roles.memory.words import split_words, words
 from roles.service.gate.causes import explained
 from tests.lab import twins
@@ -131,18 +131,6 @@ def below(model: Model, shape: dict[str, Any], tried: list[dict[str, list[int]]]
     for number, one in [*enumerate(tried), ("auto", tried[-1])]:
         service = model.wishes(**keys(**shape), n_cpu_moe=number).settings.service
         assert 0 < least(model.anatomy, service) <= sum(one["RPC0"][:2]) + 1, (model.path.name, shape, number)
-
-
-def test_of_a_dense_model_no_split_has_less_on_the_device_than_its_header_alone_tells(
-    oracle: Bench, library: dict[str, Model]
-) -> None:
-    model, shape = library["gemma"], {"context": 4096, "ubatch": 512}
-    service = model.wishes(**keys("f16", **shape)).settings.service
-    options = ["-m", oracle.put(model.path), *words(service, ())]
-    rungs = [Split(gpu_layers=1), Split(gpu_layers=2)]
-    rungs += [Split(gpu_layers=number, n_cpu_ffn=model.anatomy.layers) for number in (1, 2, 99)]
-    told = oracle.ask(False, [[*options, *split_words(rung)] for rung in rungs])
-    assert 0 < model.anatomy.floor_bytes <= (min(one["RPC0"][0] for one in told) + 1) << 20, told
 
 
 def found(oracle: Bench, model: Model, shape: dict[str, Any], limits: list[int]) -> list[int | None]:

@@ -9,10 +9,7 @@ import pytest
 
 from roles.model import gguf_header
 from roles.model.gguf_header import Cut, NoModel
-from roles.wishes import Anatomy
 from tests.lab import small_gguf
-from tests.lab.twins import Twin
-from tests.unit.tiny_model import Kind
 
 
 def test_every_cut_of_a_header_is_known_as_one(tmp_path: Path) -> None:
@@ -63,48 +60,6 @@ def test_a_quantization_that_is_newer_than_the_gguf_package_is_no_obstacle(tmp_p
     header_ = gguf_header.parsed(bytes(data), len(data))
     with pytest.raises(gguf_header.Unknown, match="is not a valid GGMLQuantizationType"):
         gguf_header.anatomy([header_])
-
-
-def dense(path: Path, left_out: str = "", **keys: int) -> Anatomy:
-    """Two layers without experts: `ONE` bytes of attention in the first, twice that in the second."""
-    tensors = [
-        ("token_embd.weight", (512, 512), Kind.Q4_K),
-        ("output.weight", (512, 512), Kind.Q6_K),
-        ("blk.0.attn_q.weight", (128, 512), Kind.Q4_K),
-        ("blk.0.attn_norm.weight", (512,), Kind.F32),
-        ("blk.0.ffn_up.weight", (512, 512), Kind.Q4_K),
-        ("blk.1.attn_q.weight", (256, 512), Kind.Q4_K),
-    ]
-    there = tuple(tensor for tensor in tensors if tensor[0] != left_out)
-    data = Twin("qwen3", {"block_count": 2, **keys}, there, 512).write(path).read_bytes()
-    return gguf_header.anatomy([gguf_header.parsed(data, len(data))])
-
-
-ONE = 128 * 512 // 256 * 144
-
-
-@pytest.mark.parametrize(
-    ("left_out", "keys", "floor"),
-    [
-        ("", {}, ONE),  # without its norm, which may stay behind with the rest
-        ("blk.0.attn_q.weight", {}, 0),  # another kind of layer
-        ("blk.1.attn_q.weight", {"nextn_predict_layers": 1}, 0),  # whose last layer may not be loaded
-    ],
-)
-def test_what_a_device_with_anything_on_it_holds_at_least_is_told(
-    tmp_path: Path, left_out: str, keys: dict[str, int], floor: int
-) -> None:
-    assert dense(tmp_path / "a.gguf", left_out, **keys).floor_bytes == floor
-
-
-@pytest.mark.parametrize("left_out", ["", "output.weight"])
-def test_an_output_layer_may_be_the_least_and_the_embedding_stands_in_for_it(tmp_path: Path, left_out: str) -> None:
-    small = [("token_embd.weight", (2, 256), Kind.Q4_K), ("output.weight", (2, 256), Kind.Q6_K)]
-    tensors = [*small, ("blk.0.attn_q.weight", (512, 512), Kind.Q4_K)]
-    there = tuple(tensor for tensor in tensors if tensor[0] != left_out)
-    data = Twin("qwen3", {"block_count": 1}, there, 512).write(tmp_path / "a.gguf").read_bytes()
-    told = gguf_header.anatomy([gguf_header.parsed(data, len(data))])
-    assert told.floor_bytes == (2 * 144 if left_out else 2 * 210)
 
 
 def test_compressed_attention_is_told(tmp_path: Path) -> None:

@@ -73,7 +73,6 @@ KNOWN = Anatomy(
     attention_bytes=small_gguf.ATTENTION_BYTES,
     trained_context=small_gguf.TRAINED,
     dense_bytes=small_gguf.DENSE_BYTES,
-    floor_bytes=small_gguf.FLOOR_BYTES,
     cache_row=small_gguf.CACHE_ROW,
     chat_template="{{ messages }}",
 )
