@@ -38,7 +38,7 @@ def named(split: Split) -> str:
 
 def beside(plan: Plan) -> list[str]:
     """What the next split with more on the devices would take, and the next with less."""
-    return [f"{named(one)} would take {_takes(one)}" for one in (plan.better, plan.worse) if one]
+    return [f"{named(one)} would take at most {_takes(one)}" for one in (plan.better, plan.worse) if one]
 
 
 def _takes(one: Tried) -> str:

@@ -143,8 +143,8 @@ def test_a_plan_in_a_line_tells_the_layers_really_on_the_cpu_and_its_neighbours(
     plan |= {"tried": TRIED, "moe_layers": 45, "moe_layers_on_cpu": 41}
     assert report.line(Plan.model_validate(plan)) == (
         "n_cpu_moe=44 (the experts of 41 of 45 layers on the CPU): RPC0 4600 MiB (model 1594, context 1800, compute"
-        " 1203) of 4800; host 7289 MiB; n_cpu_moe=43 would take 1003 MiB of CUDA0, 50 too many;"
-        " n_cpu_moe=45 would take 1003 MiB of CUDA0, and leave 240"
+        " 1203) of 4800; host 7289 MiB; n_cpu_moe=43 would take at most 1003 MiB of CUDA0, 50 too many;"
+        " n_cpu_moe=45 would take at most 1003 MiB of CUDA0, and leave 240"
     )
 
 

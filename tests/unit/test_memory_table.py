@@ -85,8 +85,8 @@ def test_no_line_is_wider_than_the_terminal_and_no_figure_is_cut(width: int) -> 
 
 def test_the_next_better_and_the_next_worse_split_are_told_with_what_they_take() -> None:
     text = " ".join(printed(seen(), 120).split())
-    assert "n_cpu_moe=43 would take 4748 MiB of RPC0, 48 too many" in text
-    assert "n_cpu_moe=45 would take 4452 MiB of RPC0, and leave 248" in text
+    assert "n_cpu_moe=43 would take at most 4748 MiB of RPC0, 48 too many" in text
+    assert "n_cpu_moe=45 would take at most 4452 MiB of RPC0, and leave 248" in text
     assert "laptop: memory, n_cpu_moe=44 (the experts of 44 of 48 layers on the CPU)" in text
 
 
