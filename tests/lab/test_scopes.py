@@ -22,10 +22,10 @@ from tests.lab.common import Lab, processes
 from tests.lab.deploying import Run, deploy, target, write_inventory
 from tests.lab.host import LabHost, boot
 from tests.lab.hub.server import Hub
+from tests.lab.quiet import quiet
 from tests.lab.taken_back import UNITS
-from tests.lab.test_benchmark_history import OTHER
+from tests.lab.test_benchmark_history import SLOW
 from tests.lab.test_main_job import UNIT, as_dev, complete
-from tests.lab.throttle import throttled
 
 pytestmark = pytest.mark.timeout(2700)
 
@@ -172,14 +172,14 @@ def test_a_slower_release_of_the_systems_is_taken_back_by_root(newer: Newer) -> 
         "benchmark_depths": [0],
         "benchmark_on_regression": "rollback",
     }
-    newer.deploy(**wanted)
-    before = newer.unit("system")
-    with throttled(newer.host, [newer.host.leader()]):
-        worse = newer.deploy(**wanted, **OTHER)
+    with quiet(newer.host):
+        newer.deploy(**wanted)
+        before = newer.unit("system")
+        worse = newer.deploy(**wanted, **SLOW)
     assert "was measured slower than" in "\n".join(worse.last_words), worse.text
     assert newer.unit("system") == before
     assert complete(newer.host)["tokens_predicted"] == 8
-    assert "stays as it was before: release" in newer.deploy(**wanted, **OTHER).text
+    assert "stays as it was before: release" in newer.deploy(**wanted, **SLOW).text
 
 
 def test_the_users_service_takes_over_again(newer: Newer) -> None:

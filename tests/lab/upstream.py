@@ -17,12 +17,14 @@ from tests.lab.common import Lab, LabError, locked, run
 SOURCE = "vendor/llama.cpp"
 RECIPE = "1"  # change it with anything below that changes a commit
 CHANGED = ("tools/server/server.cpp", '"initializing ...', '"initializing, as of b1001 ...')
+DECODE = "int llama_context::decode(const llama_batch_ext & batch_inp) {"
 # What a bad commit may do, each by a change to one file: name of the branch, file, what to replace, by what.
 BROKEN = {
     "broken": ("src/llama.cpp", "#include", '#error "this commit does not compile"\n#include'),
     "crashing": ("tools/server/server.cpp", "llama_backend_init();", "llama_backend_init(); abort();"),
     "blind": ("ggml/src/ggml-rpc/ggml-rpc.cpp", "return ctx ? ctx->devices.size() : 0;", "GGML_UNUSED(ctx); return 0;"),
     "lacking": ("common/arg.cpp", '{"-cram", "--cache-ram"}', '{"-gone", "--cache-gone"}'),
+    "slow": ("src/llama-context.cpp", DECODE, f"#include <unistd.h>\n{DECODE}\n    usleep(200 * 1000);"),
 }
 IDENTITY = {
     "GIT_CONFIG_NOSYSTEM": "1",
