@@ -30,7 +30,7 @@ class Prober:
     def __enter__(self) -> Prober:
         (self.host.root / "var/tmp/prober.py").write_text(self.program)
         unit = "systemd-run --user --quiet --unit=prober --collect -p StandardOutput=truncate:/home/dev/prober.log"
-        script = f"systemctl --user stop prober 2>/dev/null; {unit} python3 -ISB /var/tmp/prober.py"
+        script = f"systemctl --user stop prober 2>/dev/null; rm -f prober.log; {unit} python3 -ISB /var/tmp/prober.py"
         self.host.sh(script, user="dev")
         self.host.sh("until grep -q ' 1$' /home/dev/prober.log; do sleep 0.1; done", timeout=30)
         return self
