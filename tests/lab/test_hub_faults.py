@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import signal
 import socket
@@ -20,6 +21,7 @@ from huggingface_hub import HfApi, constants, hf_hub_download, hf_hub_url
 
 from tests.lab import models
 from tests.lab.hub import Fault, Hub
+from tests.lab.hub.faults import spoiled
 from tests.lab.hub.sample import MODEL, SIZE, WEIGHTS, noise, sample_hub
 
 if TYPE_CHECKING:
@@ -126,17 +128,20 @@ def test_a_stalled_body_sends_nothing_and_then_goes_on(hub: Hub, content: bytes)
     hub.fault("stall", at=500_000, seconds=0.4)
     started = time.monotonic()
     assert get(hub).content == content
-    assert 0.4 <= time.monotonic() - started < 2
-    hub.fault("stall", at=500_000, seconds=30)
+    assert time.monotonic() - started >= 0.4
+    hub.fault("stall", at=500_000, seconds=600)  # longer than the Hub lives: it does not go on in another test
     with pytest.raises(requests.exceptions.ConnectionError, match="timed out"):
-        requests.get(resolve(hub), timeout=0.3)
+        get(hub)
 
 
 def test_a_slow_body_keeps_to_its_rate(hub: Hub) -> None:
     hub.fault("slow", rate=200_000)
     started = time.monotonic()
     assert len(get(hub, Range="bytes=0-99999").content) == 100_000
-    assert 0.4 < time.monotonic() - started < 1.5
+    assert time.monotonic() - started > 0.4
+    pauses: list[float] = []
+    list(spoiled(io.BytesIO(bytes(100_000)), 0, 100_000, [Fault("slow", rate=200_000)], pauses.append))
+    assert sum(pauses) == pytest.approx(0.5), "no slower either; what else this machine does is its own"
 
 
 def test_a_connection_can_end_or_wait_before_any_answer(hub: Hub) -> None:
@@ -222,7 +227,7 @@ def test_a_client_that_goes_away_leaves_nothing_on_the_screen(
 
 
 def test_closing_ends_every_thread_even_in_a_stall(tmp_path: Path) -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with sample_hub(tmp_path) as hub:
         hub.fault("stall", at=0, seconds=600)
         with requests.get(resolve(hub), stream=True, timeout=5):
@@ -231,8 +236,8 @@ def test_closing_ends_every_thread_even_in_a_stall(tmp_path: Path) -> None:
                 socket.create_connection(("127.0.0.2", port), timeout=1)  # bound to its own address alone
             started = time.monotonic()
             hub.__exit__()
-            assert time.monotonic() - started < 2
-    assert threading.active_count() == before
+            assert time.monotonic() - started < 60, "and not the 600 s of the stall"
+    assert set(threading.enumerate()) <= before
 
 
 def test_as_a_process_it_serves_the_models_until_told_to_stop() -> None:
