@@ -96,14 +96,16 @@ def leader(lab: Lab, name: str) -> int | None:
 
 
 def wait_for_sshd(lab: Lab, name: str, address: str, but_not: int | None = None) -> None:
-    """Return once sshd greets; `but_not` is the PID 1 of a boot before. Fails with the last lines of the console."""
+    """Return once sshd greets, and refuses nobody any more because the host still boots (pam_nologin); `but_not` is the
+    PID 1 of a boot before. Fails with the last lines of the console."""
     begin = time.monotonic()
     while time.monotonic() < begin + BOOT_SECONDS:
         # A process that was just started shows no command line yet.
         if time.monotonic() > begin + 2 and not outside_pids(lab, name):
             raise LabError(f"The host {name} went down instead of up: {last_words(lab, name)}")
         pid = leader(lab, name)
-        if pid is not None and pid != but_not and greets(address):
+        up = pid is not None and pid != but_not and greets(address)
+        if up and not Path(f"/proc/{pid}/root/run/nologin").exists():
             return
         time.sleep(0.1)
     raise LabError(f"The host {name} did not answer on SSH within {BOOT_SECONDS} seconds: {last_words(lab, name)}")

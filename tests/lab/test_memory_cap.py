@@ -70,6 +70,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[vm.Machine]:
     }
     with vm.machine(the_lab(), tmp_path_factory.mktemp("vm"), files) as machine:
         machine.sh("systemd-run --user --quiet python3 neighbour.py", user="dev")
+        machine.sh("until test -s longest; do sleep 0.2; done", user="dev")
         machine.sh(f"systemctl --user start {UNIT}", user="dev")
         yield machine
 

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,7 +147,7 @@ def machine(lab: Lab, folder: Path, files: dict[str, tuple[int, str]]) -> Iterat
     install_tools()
     key = folder / "id_ed25519"
     run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "paddock-vm", "-f", str(key)])
-    tree, port = folder / "tree", _free_port()
+    tree = folder / "tree"
     root.copy_root(base_root(lab), tree)
     try:
         public = root.personalise("vm", tree)
@@ -156,6 +156,7 @@ def machine(lab: Lab, folder: Path, files: dict[str, tuple[int, str]]) -> Iterat
         _image(tree, folder / "disk.img")
     finally:
         shutil.rmtree(tree)
+    port = _free_port()  # as late as possible: until it is taken, it may be anybody's
     made = Machine(folder, port, key)
     made.known_hosts.write_text(f"[127.0.0.1]:{port} {public}\n")
     process = _start(parts, folder, port)
@@ -204,8 +205,10 @@ def _wait(made: Machine, process: subprocess.Popen[bytes]) -> None:
     """Until a session of dev's own is possible."""
     end = time.monotonic() + BOOT_SECONDS
     while time.monotonic() < end and process.poll() is None:
-        if "running" in made.sh("systemctl --user is-system-running", user="dev", check=False, timeout=60):
-            return
+        # QEMU takes the connection long before there is an sshd, and one that came too early may never be answered.
+        with suppress(LabError):
+            if "running" in made.sh("systemctl --user is-system-running", user="dev", check=False, timeout=30):
+                return
         time.sleep(1)
     said = (made.folder / "console.log").read_text(errors="replace").split("\n")
     raise LabError(f"The virtual machine did not come up within {BOOT_SECONDS} s: {' | '.join(said[-6:])}")
