@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -67,7 +66,7 @@ def test_a_second_run_changes_nothing_and_costs_the_probe_and_a_look_at_the_othe
 def test_a_running_browser_takes_it_up_and_lets_it_go(host: LabHost, tmp_path: Path) -> None:
     with chromium.running(host) as browser:
         assert browser.policy() is None
-        time.sleep(chromium.STARTING)
+        chromium.wait_for_watch(host, CHROMIUM.removesuffix("/policies/managed"))
         assert alone(host, tmp_path).code == 0
         browser.wait_for(lambda policy: policy is not None and policy["value"] == 1)
         (host.root / PATH[1:]).unlink()
