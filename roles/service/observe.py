@@ -25,14 +25,16 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
     data, folder = (os.path.expanduser(ask[name]) for name in ("state", "units"))
     theirs = ["--user"] if ask["manager"] == "user" else []
 
-    def kept(name: str) -> Any:
+    def kept(name: str, folder: str = data) -> Any:
         """A record that paddock-switch keeps; None where there is none, or it is torn."""
         try:
-            told = json.loads(read(data + "/" + name) or "null")
+            told = json.loads(read(folder + "/" + name) or "null")
         except ValueError:
             return None
         return told if isinstance(told, dict) else None
 
+    # That one the deploying user keeps, whoever's service it was.
+    rejected = kept("rejected.json", os.path.expanduser(ask["kept"])) or {}
     names = ["ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "NeedDaemonReload", "Result"]
     names += ["MemoryCurrent", "MemoryPeak", "InactiveEnterTimestampMonotonic", "LoadState", "DropInPaths"]
     names += ["ExecMainStartTimestampMonotonic"]
@@ -98,7 +100,7 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
         "masked": masked,
         "properties": properties,
         "outgrew": killed,
-        "rejected": {stamp: str(why) for stamp, why in (kept("rejected.json") or {}).items()},
+        "rejected": {stamp: str(why) for stamp, why in rejected.items()},
         "proved": (kept("proved.json") or {}).get("stamp"),
         "switch": kept("switch.json"),
         "watchdog": kept("watchdog.json"),
@@ -211,6 +213,7 @@ def ask_for_service(wishes: Any) -> dict[str, Any]:
         "manager": scope.manager,
         "units": scope.units,
         "state": scope.state,
+        "kept": scopes.USER.state,
         "elsewhere": scopes.other(scope).units,
         "away": AWAY,
         "port": wanted.port,

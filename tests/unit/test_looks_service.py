@@ -13,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from roles import probe_tools
-from roles.service.observe import look_at_service
-from roles.service.scope import USER
+from roles.benchmark.observe import HISTORY
+from roles.host import HOST
+from roles.service import way_back
+from roles.service.observe import ask_for_service, look_at_service
+from roles.service.scope import SYSTEM, USER
 from tests.unit import hosts, local
 
 UNIT = "paddock-llama-server.service"
@@ -26,6 +29,7 @@ ASK = {
     "manager": "user",
     "units": USER.units,
     "state": USER.state,
+    "kept": USER.state,
     "elsewhere": "/nonexistent",
     "away": "/nonexistent",
 }
@@ -108,6 +112,16 @@ def test_a_service_that_outgrew_its_cap_is_seen_after_it_came_back(
     asked = f'case "$*" in *"USER_UNIT={UNIT} UNIT_RESULT=oom-kill") echo "{line}";; esac\n'
     monkeypatch.setenv("PATH", local.tool(home / "bin", "journalctl", asked))
     assert look_at_service({**ASK, "key_file": None, "port": 1})["outgrew"] == when
+
+
+def test_what_of_the_systems_was_taken_back_is_seen_where_the_user_remembers_it(home: Path) -> None:
+    (home / ".local/share/paddock").mkdir(parents=True)
+    wishes = hosts.wishes(service_scope="system")
+    seen = hosts.converged(wishes)
+    seen = seen.replace(HOST, home=str(home), data="")
+    _, remember = way_back.for_good(SYSTEM, "slow", ('{"b1": "slow"}', "{}", HISTORY), lambda _: None, seen)
+    assert local.run(remember.script).returncode == 0
+    assert look_at_service(ask_for_service(wishes))["rejected"] == {"b1": "slow"}
 
 
 @pytest.mark.parametrize(("state", "measuring"), [("active", True), ("inactive", False), ("failed", False)])
