@@ -193,6 +193,16 @@ def test_another_process_controls_it_by_http(hub: Hub) -> None:
         Fault("drop", at=-1)
 
 
+def test_the_rest_of_an_answer_is_not_counted_after_a_reset(hub: Hub) -> None:
+    """Who is cut off is noticed a piece later, when the next test has begun."""
+    hub.fault("slow", rate=10_000_000)
+    with requests.get(resolve(hub), stream=True, timeout=5) as answer:
+        answer.raw.read(10)
+        hub.reset()
+        assert len(answer.raw.read()) == SIZE - 10
+    assert hub.counters()["cdn"]["bytes"] == {}
+
+
 def test_one_connection_serves_many_requests(hub: Hub) -> None:
     port = int(hub.url.rsplit(":", 1)[1])
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)

@@ -31,6 +31,8 @@ class Counters:
             self._bytes: dict[str, Counter[str]] = {"hub": Counter(), "cdn": Counter()}
             self._authorization: dict[str, Counter[str]] = {"hub": Counter(), "cdn": Counter()}
             self._log: deque[dict[str, Any]] = deque(maxlen=LOG_LENGTH)
+            # An answer that is cut off notices it a piece later, when a test may have begun to count anew.
+            self._begun: dict[int, dict[str, Any]] = {}
 
     def authorization(self, host: str, header: str) -> None:
         """A request to `host` carried this Authorization header."""
@@ -45,12 +47,13 @@ class Counters:
             request = f"{entry['method']} {entry['path']}"
             self._requests[entry["host"]].setdefault(request, Counter())[str(entry["status"])] += 1
             self._log.append(entry)
+            self._begun[id(entry)] = entry
 
     def sent(self, entry: dict[str, Any], count: int) -> None:
         """`count` bytes of this answer's body go out (or, negative, did not after all)."""
         with self._lock:
             entry["bytes"] += count
-            if not entry["path"].startswith(CONTROL):
+            if id(entry) in self._begun:
                 self._bytes[entry["host"]][entry["path"]] += count
 
     def snapshot(self) -> dict[str, Any]:
