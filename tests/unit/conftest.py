@@ -8,8 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.unit.fake_oracle import Fake
+
+# What an example takes is no property of what is tested: a machine that others use too would fail now and then.
+settings.register_profile("paddock", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("paddock")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -9,7 +9,8 @@ from pathlib import Path
 from tests.unit import local
 
 # Without the kernel's part: `refuse` holds the error of a unit that does not start, `kill` the result of one that is
-# killed at once, before it could write its exit status. The pause spares the follower of a short job its own.
+# killed at once, before it could write its exit status. The pause spares the follower of a short job its own. Once
+# somebody has asked for a unit's state, `looked` is there.
 SYSTEMD_RUN = """
 cd "$FAKE"
 printf '%s\\n' "$@" >called
@@ -34,7 +35,7 @@ shift
 for unit in "$@"; do :; done
 case $* in
 is-active*) cat "$unit" 2>/dev/null || echo inactive ;;
-*ActiveState*) cat "$unit" 2>/dev/null || echo inactive ;;
+*ActiveState*) cat "$unit" 2>/dev/null || echo inactive; : >looked ;;
 *Result*) cat kill ;;
 *MainPID*) cat main_pid 2>/dev/null || echo 0 ;;
 start* | stop*) echo "$*" >>asked ;;

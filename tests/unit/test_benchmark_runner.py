@@ -21,9 +21,13 @@ from tests.unit.programs import assert_old_python_can_run
 llama, systemd = measuring.llama, measuring.systemd
 
 
+# What the machine that tests is to blame for, a laptop that others use too, say.
+MACHINE = {"other_cpu_work", "wall_clock", "battery", "swap", "clock_drop"}
+
+
 def own(result: Result) -> list[Flag]:
-    """The flags that a test makes; what else this machine is busy with is not a test's."""
-    return [flag for flag in result.flags if flag.flag != "other_cpu_work"]
+    """The flags that a test makes."""
+    return [flag for flag in result.flags if flag.flag not in MACHINE]
 
 
 def test_the_program_runs_on_an_old_python_and_its_parts_do_not_hide_each_other() -> None:
@@ -111,10 +115,13 @@ def test_a_server_that_keeps_nothing_of_a_conversation_is_told_of_and_asked_once
 def test_a_clock_that_saw_more_than_the_servers_is_flagged(systemd: FakeSystemd, llama: FakeLlama) -> None:
     llama.pause = 0.4
     assert run(systemd, llama.url, repetitions=1).returncode == 0
-    assert {flag.flag for flag in own(last(systemd))} == {"wall_clock"}
-    told = re.search(r"our clock saw (\S+) s more than the 0\.0 s of the server's", own(last(systemd))[0].why)
-    assert told
-    assert float(told[1]) >= 0.4  # and what a busy machine adds
+    late = [flag.why for flag in last(systemd).flags if flag.flag == "wall_clock"]
+    assert len(late) == 2, "at each of the two depths"
+    for why in late:
+        told = re.search(r"our clock saw (\S+) s more than the 0\.0 s of the server's", why)
+        assert told
+        assert float(told[1]) >= 0.4  # and what a busy machine adds
+    assert own(last(systemd)) == []
 
 
 def test_what_takes_too_long_for_a_smoke_run_is_left_out_and_said(systemd: FakeSystemd, llama: FakeLlama) -> None:
@@ -129,6 +136,10 @@ def test_what_takes_too_long_for_a_smoke_run_is_left_out_and_said(systemd: FakeS
 
 
 def test_a_pass_ends_in_its_time_and_keeps_what_it_has(systemd: FakeSystemd, llama: FakeLlama) -> None:
+    llama.timings = {
+        "prompt_per_second": 1e6,
+        "predicted_per_second": 1e4,
+    }  # nothing of the time is needed but for that
     llama.slow_turn, began = 20.0, time.monotonic()
     assert run(systemd, llama.url, seconds=3, repetitions=1).returncode == 0
     assert time.monotonic() - began < 15

@@ -82,13 +82,13 @@ JSON = st.recursive(
 )
 
 
-@examples(max_examples=300, deadline=None, derandomize=True)
+@examples(max_examples=300, derandomize=True)
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=4), st.sampled_from([None, 2]))
 def test_plain_json_is_read_as_plain_json(policies: dict[str, Any], indent: int | None) -> None:
     assert content(json.dumps(policies, indent=indent)) == policies
 
 
-@examples(max_examples=500, deadline=None, derandomize=True)
+@examples(max_examples=500, derandomize=True)
 @given(st.text(alphabet='{}[],:"\\/* \n1ae', max_size=40) | st.text(max_size=30))
 def test_any_text_is_a_record_or_is_skipped(text: str) -> None:
     found = content(text)
@@ -99,6 +99,6 @@ def test_any_text_is_a_record_or_is_skipped(text: str) -> None:
     "text", ['"' * 100_000, "/*" * 100_000, "[" * 100_000, "{" * 100_000, "1" * 100_000, " ," * 100_000, "\\" * 100_000]
 )
 def test_nonsense_of_a_hundred_kilobytes_takes_no_time(text: str) -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     assert content(text) is None
-    assert time.monotonic() - begin < 2
+    assert time.process_time() - begin < 2

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from roles.model.transfer_program import size_of
 from tests.lab.hub.sample import SIZE, WEIGHTS
 from tests.unit import downloading, pinning
 from tests.unit.downloading import Host, content, good
@@ -30,10 +31,11 @@ def test_what_has_come_is_kept_and_the_next_run_asks_for_the_rest_alone(host: Ho
 
 @pytest.mark.parametrize("killed", ["curl", "python3"])
 def test_killed_in_the_middle_it_goes_on_where_it_was(host: Host, killed: str) -> None:
-    host.hub.fault("slow", rate=2_000_000, times=None)
+    host.hub.fault("slow", rate=1_000_000, times=None)
     process = host.start()
     part = host.path(f"{WEIGHTS}.part")
-    while not part.exists() or part.stat().st_size < 500_000:
+    while size_of(str(part)) < 500_000:
+        assert process.poll() is None
         time.sleep(0.02)
     pid = (
         process.pid if killed == "python3" else int(subprocess.check_output(["pgrep", "-P", str(process.pid), "curl"]))

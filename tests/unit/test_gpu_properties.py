@@ -25,7 +25,6 @@ from tests.unit.test_gpu import TRANSCRIPTS
 SOAK = bool(os.environ.get("PADDOCK_SOAK"))
 trying = settings(
     max_examples=10_000 if SOAK else 200,
-    deadline=None,
     database=None,
     derandomize=bool(os.environ.get("CI")) and not SOAK,
 )
@@ -168,8 +167,8 @@ def test_any_json_is_a_record_or_is_refused_as_one(answer: Any) -> None:
     ],
 )
 def test_a_megabyte_of_nonsense_takes_no_time(text: str) -> None:
-    begin = time.monotonic()
+    begin = time.process_time()
     table = {"rc": 0, "out": text}
     is_sound(classify(GpuSeen.model_validate({"loaded": text, "proc_version": text, "table": table})))
     holders(text)
-    assert time.monotonic() - begin < 2
+    assert time.process_time() - begin < 2

@@ -184,7 +184,8 @@ def test_a_step_that_fails_is_told_and_kept(tmp_path: Path) -> None:
 def test_an_interrupted_run_ends_what_it_started(tmp_path: Path, sign: signal.Signals) -> None:
     child = "import pathlib, subprocess, time; child = subprocess.Popen(['sleep', '300']); "
     small_pack(tmp_path, child + f"pathlib.Path('{tmp_path}/pid').write_text(str(child.pid)); time.sleep(300)")
-    command = ["sh", f"{tmp_path}/tests/gpu/run.sh"]
+    # A shell cannot trap what is ignored when it starts, as SIGHUP is below nohup and SIGINT in the background.
+    command = ["env", "--default-signal", "sh", f"{tmp_path}/tests/gpu/run.sh"]
     env = environment(tmp_path, PADDOCK_GPU_BACKEND="rpc")
     running = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     pid = tmp_path / "pid"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 from pyinfra.api import StringCommand
 
-from roles import job
+from roles import job, remote
 from roles.job import Job
 from tests.unit import fake_systemd, local
 from tests.unit.fake_systemd import FakeSystemd
@@ -49,8 +51,21 @@ def test_a_job_that_ends_well_says_nothing_more(systemd: FakeSystemd) -> None:
 
 
 def test_its_progress_is_shown_after_a_second(systemd: FakeSystemd) -> None:
-    done = follow(build("echo '[7/226] Building CXX object ggml/src/ggml.c.o'; sleep 1.7"), systemd)
-    assert done.stdout == "llama.cpp: 7 of 226, 3 %, 0:01, ggml.c.o\n"
+    """The job goes on until its line was seen."""
+    seen = 'for at in $(seq 200); do test ! -e "$HOME/seen" || break; sleep 0.05; done'
+    wanted = job.follow(build(f"echo '[7/226] Building CXX object ggml/src/ggml.c.o'; {seen}"))
+    command = ["sh", "-c", remote.command(wanted).get_raw_value()]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, **systemd.env}, text=True
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdin.write(remote.stdin(wanted))
+        process.stdin.close()
+        line = process.stdout.readline()
+        (systemd.home / "seen").touch()
+        assert process.wait(30) == 0
+    assert re.fullmatch(r"llama\.cpp: 7 of 226, 3 %, 0:0[1-3], ggml\.c\.o\n", line)
 
 
 def test_the_unit_is_capped_and_its_name_is_the_lock(systemd: FakeSystemd) -> None:
@@ -122,8 +137,8 @@ def running(systemd: FakeSystemd, text: str) -> subprocess.Popen[bytes]:
     (systemd.jobs / "build.log").write_text("[1/2] Linking x\n")
     unit = systemd.home / "paddock-build.service"
     unit.write_text("active\n")
-    looked = f"until test -e {systemd.jobs}/build.lock; do sleep 0.05; done"
-    end = f"{looked}; sleep 0.3; echo 0 >{systemd.jobs}/build.exit; echo inactive >{unit}"
+    looked = f"until test -e {systemd.home}/looked; do sleep 0.05; done"
+    end = f"{looked}; echo 0 >{systemd.jobs}/build.exit; echo inactive >{unit}"
     return subprocess.Popen(["sh", "-c", end], stdin=subprocess.DEVNULL)
 
 

@@ -11,6 +11,7 @@ from pyinfra.api import StringCommand
 
 from roles import remote
 from roles.remote import Failed, Script
+from tests.lab.common import processes
 from tests.unit import local
 from tests.unit.local import Here, needs_root
 
@@ -101,11 +102,13 @@ def test_fail_works_in_a_pipe_and_in_a_substitution() -> None:
 
 
 def test_a_script_that_takes_too_long_is_killed_with_what_it_started(tmp_path: Path) -> None:
-    alive = tmp_path / "alive"
-    done = local.run(Script(f"(sleep 0.5; touch {alive}) & sleep 60"), PATH=local.hasty(tmp_path / "bin"))
+    sleep = ["sleep", f"300.{os.getpid()}"]
+    done = local.run(Script(f"{' '.join(sleep)} & sleep 60"), PATH=local.hasty(tmp_path / "bin"))
     assert done.returncode == 124
-    time.sleep(0.4)
-    assert not alive.exists()
+    end = time.monotonic() + 20  # nobody waits for its end
+    while sleep in processes().values():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(

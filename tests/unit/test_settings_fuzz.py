@@ -13,7 +13,7 @@ from roles import settings
 from roles.settings.check import FOREIGN
 from roles.settings.records import OWNER
 
-MANY = examples(max_examples=10_000 if os.environ.get("PADDOCK_SOAK") else 200, deadline=None, derandomize=True)
+MANY = examples(max_examples=10_000 if os.environ.get("PADDOCK_SOAK") else 200, derandomize=True)
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 VALUES = SCALARS | st.lists(SCALARS, max_size=3) | st.dictionaries(st.text(max_size=5), SCALARS, max_size=2)
 KEYS = st.sampled_from(sorted(OWNER)) | st.text(min_size=1, max_size=20)
