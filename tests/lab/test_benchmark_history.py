@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roles.benchmark.observe import HISTORY
+from tests.lab import network
 from tests.lab.common import Lab
 from tests.lab.deploying import Run, deploy, target, write_inventory
 from tests.lab.host import LabHost
@@ -19,6 +22,8 @@ from tests.lab.quiet import quiet
 
 pytestmark = pytest.mark.timeout(900)
 
+CONTROLLER = Path("/sys/fs/cgroup/cpu")
+QUOTA = 0.1  # of one processor: slower than any that is shared with other work
 # Another release whose compiler has nothing to do that it had not done before.
 OTHER: dict[str, Any] = {"llama_cmake_args": [*DATA["llama_cmake_args"], "CMAKE_INSTALL_MESSAGE=LAZY"]}
 SLOW: dict[str, Any] = {"llama_ref": "slow"}
@@ -70,6 +75,43 @@ def test_a_slower_release_is_worse_and_taken_back(life: LabHost, life_folder: Pa
     assert "stays as it was before: release" in again.text
     assert "tokens per second" not in again.text.partition("Starting operation")[2], "and is not measured again"
     write_inventory(life_folder, [target(life.name)])  # for those who come after
+
+
+def users_manager(host: LabHost) -> int:
+    """The pid of the user's systemd on this machine."""
+    for pid in network.namespace_pids(host.lab, host.name):
+        with suppress(OSError):  # it has just ended
+            if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/lib/systemd/systemd\0--user"):
+                return pid
+    raise AssertionError("the user has no systemd")
+
+
+@contextmanager
+def throttled(host: LabHost) -> Iterator[None]:
+    """All that the user's systemd starts from now on has a part of one processor: a quota as CPUQuota sets one, from
+    outside, since the container's systemd has no controller for processors."""
+    if not (CONTROLLER / "cpu.cfs_quota_us").exists():
+        pytest.skip("no cpu controller of cgroup v1 here to set a quota with")
+    group = CONTROLLER / f"{host.lab.bridge}-{host.name}"
+    group.mkdir(exist_ok=True)
+    (group / "cpu.cfs_quota_us").write_text(str(int(QUOTA * 100_000)))
+    try:
+        (group / "cgroup.procs").write_text(str(users_manager(host)))
+        yield
+    finally:
+        while members := (group / "cgroup.procs").read_text().split():
+            for member in members:
+                with suppress(OSError):
+                    (CONTROLLER / "cgroup.procs").write_text(member)
+        group.rmdir()
+
+
+def test_a_release_throttled_by_a_quota_is_called_worse(life: LabHost, life_folder: Path, deploy_lab: Lab) -> None:
+    run(deploy_lab, life, life_folder, only=["llama_cpp"], **OTHER)
+    with quiet(life), throttled(life):
+        worse = run(deploy_lab, life, life_folder, benchmark_depths=[0], **OTHER)
+    assert re.search(": worse than before: tg on an empty context -", "\n".join(worse.last_words)), worse.text
+    run(deploy_lab, life, life_folder)  # for those who come after
 
 
 @pytest.mark.skipif(os.environ.get("PADDOCK_SOAK") != "1", reason="minutes: four restarts, six runs; in make soak")
