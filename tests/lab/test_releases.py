@@ -12,15 +12,14 @@ import pytest
 from tests.lab import upstream
 from tests.lab.accounting import accounted
 from tests.lab.common import Lab
-from tests.lab.deploying import deploy, start, target, write_inventory
+from tests.lab.deploying import deploy, target, write_inventory
 from tests.lab.host import LabHost
 from tests.lab.hub.page import TITLE
 from tests.lab.test_main_job import as_dev, complete, show
-from tests.lab.test_trouble import wait_until
+from tests.lab.test_trouble import build_gets, held_in_a_build, rejoined
 
 pytestmark = pytest.mark.timeout(1500)
 
-COMPILING = "systemctl --user is-active paddock-build && grep -q '^\\[' ~/.local/share/paddock/jobs/build.log"
 PATCH = (Path(__file__).parent / "log_line.patch").read_text()  # one object to compile; {} is a word of the line
 
 OLD = "0" * 9 + "-" + "0" * 8
@@ -35,7 +34,8 @@ def served_from(host: LabHost) -> str:
 
 
 def test_an_unchanged_second_run_starts_no_compiler(converged: LabHost, deploy_lab: Lab, folder: Path) -> None:
-    deploy(deploy_lab, folder / "inventory.py", "-y", seconds=900)  # whatever another test left
+    left = deploy(deploy_lab, folder / "inventory.py", "-y", seconds=900)  # by another test, whatever it is
+    assert left.code == 0, left.text
     with accounted(converged) as ran:
         run = deploy(deploy_lab, folder / "inventory.py", "-y")
     assert run.code == 0, run.text
@@ -83,11 +83,10 @@ def test_a_controller_that_is_killed_leaves_a_build_that_the_next_run_joins(
     converged: LabHost, deploy_lab: Lab, folder: Path
 ) -> None:
     inventory = write_inventory(folder, [target("one", **patched(folder, "controller"))])
-    process = start(deploy_lab, inventory, "-y", "--data", "only=llama_cpp")
-    wait_until(converged, COMPILING, run=process)
+    process = held_in_a_build(deploy_lab, converged, inventory, "-y", "--data", "only=llama_cpp")
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
-    run = deploy(deploy_lab, inventory, "-y", "--data", "only=llama_cpp", seconds=900)
+    run = rejoined(deploy_lab, converged, inventory, "-y", "--data", "only=llama_cpp")
     assert run.code == 0, run.text
     assert "joining paddock-build, which is running" in run.text
     assert any("the new release answers (--rpc" in line for line in build_log(converged)), "proved on the device"
@@ -103,28 +102,23 @@ def test_a_connection_that_is_killed_leaves_a_build_that_the_next_run_joins(
     count = "journalctl USER_UNIT=paddock-build.service -o cat --no-pager | grep -c ^Started || true"
     before = int(converged.sh(count).stdout)
     inventory = write_inventory(folder, [target("one", **patched(folder, "connection"))])
-    process = start(deploy_lab, inventory, "-y", "--data", "only=llama_cpp")
-    wait_until(converged, COMPILING, run=process)
+    process = held_in_a_build(deploy_lab, converged, inventory, "-y", "--data", "only=llama_cpp")
     converged.sh("pkill -KILL -u dev -x sshd")
     out, err = process.communicate(timeout=120)
     assert process.returncode == 1, out + err
     assert "paddock: one: build llama.cpp f7cb80cb8: the connection was lost" in err
-    run = deploy(deploy_lab, inventory, "-y", "--data", "only=llama_cpp", seconds=900)
+    run = rejoined(deploy_lab, converged, inventory, "-y", "--data", "only=llama_cpp")
     assert run.code == 0, run.text
     assert int(converged.sh(count).stdout) == before + 1, "the same build went on to its end"
 
 
 def test_a_build_that_is_killed_goes_on_where_it_was(converged: LabHost, deploy_lab: Lab, folder: Path) -> None:
     inventory = write_inventory(folder, [target("one", **patched(folder, "build"))])
-    process = start(deploy_lab, inventory, "-y", "--data", "only=llama_cpp")
     before = releases(converged)
-    # All on the host: with a warm compiler cache it is over in seconds.
-    some = "until grep -q '^\\[[2-9][0-9]/' ~/.local/share/paddock/jobs/build.log; do sleep 0.05; done"
-    wait_until(converged, "systemctl --user is-active paddock-build", run=process)
-    as_dev(converged, f"{some}; systemctl --user kill --signal=KILL paddock-build", seconds=120)
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 1, out + err
-    assert "it was killed (signal)" in err
+    with build_gets(converged, "KILL", r"^\[[2-9][0-9]/"):
+        killed = deploy(deploy_lab, inventory, "-y", "--data", "only=llama_cpp")
+    assert killed.code == 1, killed.text
+    assert "it was killed (signal)" in killed.err
     assert [name for name in releases(converged) if name not in before] == [], "no half release"
     run = deploy(deploy_lab, inventory, "-y", "--data", "only=llama_cpp", seconds=900)
     assert run.code == 0, run.text

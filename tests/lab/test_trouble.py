@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.lab import upstream
 from tests.lab.common import Lab
-from tests.lab.deploying import deploy, start, target, write_inventory
+from tests.lab.deploying import Run, deploy, start, target, write_inventory
 from tests.lab.host import LabHost
 from tests.lab.hub.server import Hub
 from tests.lab.test_main_job import as_dev, complete, show
@@ -77,10 +80,9 @@ def test_a_port_that_is_taken_is_refused_with_the_name_of_its_holder(
     converged: LabHost, deploy_lab: Lab, folder: Path
 ) -> None:
     pid = show(converged, "MainPID")
-    as_dev(converged, "systemd-run --user --unit=thief --collect python3 -m http.server --bind 127.0.0.1 8099")
+    steal_port(converged)
     try:
         inventory = write_inventory(folder, [target("one", port=8099)])
-        as_dev(converged, "for i in $(seq 50); do ss -ltn | grep -q :8099 && exit; sleep 0.1; done; exit 1")
         run = deploy(deploy_lab, inventory, "-y")
     finally:
         as_dev(converged, "systemctl --user stop thief")
@@ -95,8 +97,7 @@ def test_ctrl_c_in_a_build_is_a_sentence_and_the_next_run_joins_it(
 ) -> None:
     old = show(converged, "MainPID")
     inventory = write_inventory(folder, [target("one", llama_ref="b1001")])
-    process = start(deploy_lab, inventory, "-y")
-    wait_until(converged, "systemctl --user is-active paddock-build")
+    process = held_in_a_build(deploy_lab, converged, inventory, "-y")
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert process.returncode == 130, out + err
@@ -106,7 +107,7 @@ def test_ctrl_c_in_a_build_is_a_sentence_and_the_next_run_joins_it(
     assert as_dev(converged, "systemctl --user is-active paddock-build") == "active"
     assert complete(converged)["tokens_predicted"] == 8
 
-    run = deploy(deploy_lab, inventory, "-y", seconds=900)
+    run = rejoined(deploy_lab, converged, inventory, "-y")
     assert run.code == 0, run.text
     assert "joining paddock-build, which is running" in run.text
     assert show(converged, "MainPID") != old
@@ -147,6 +148,44 @@ def test_a_download_that_breaks_off_is_resumed(converged: LabHost, hub: Hub, dep
     assert run.code == 0, run.text
     header = 4 << 20  # at most, where it is not kept from the test before
     assert sent < 19_314_496 * 1.1 + 1_000_000 + header
+
+
+def steal_port(host: LabHost) -> None:
+    """Somebody's server on port 8099, as the user dev's unit `thief`; it listens."""
+    as_dev(host, "systemd-run --user --unit=thief --collect python3 -m http.server --bind 127.0.0.1 8099")
+    wait_until(host, "ss -ltn | grep -q 127.0.0.1:8099")
+
+
+@contextmanager
+def build_gets(host: LabHost, name: str, line: str = r"^\[") -> Iterator[None]:
+    """A signal for all of the next build, once its log has such a line. The host itself sends it: with a warm compiler
+    cache a build takes three seconds."""
+    log = "~/.local/share/paddock/jobs/build.log"
+    there = f"systemctl --user -q is-active paddock-build && grep -q '{line}' {log}"
+    watch = f"until {there}; do sleep 0.05; done; systemctl --user kill --signal={name} paddock-build"
+    as_dev(host, f"systemd-run --user --quiet --unit=lab-signal --collect sh -c {shlex.quote(watch)}")
+    try:
+        yield
+    finally:
+        as_dev(host, "systemctl --user stop lab-signal 2>/dev/null || true")
+
+
+def held_in_a_build(lab: Lab, host: LabHost, inventory: Path, *words: str) -> subprocess.Popen[str]:
+    """A run that follows a build, which is stopped so that what comes next finds it."""
+    with build_gets(host, "STOP"):
+        process = start(lab, inventory, *words)
+        wait_until(host, "! systemctl --user -q is-active lab-signal", seconds=300, run=process)
+    return process
+
+
+def rejoined(lab: Lab, host: LabHost, inventory: Path, *words: str) -> Run:
+    """The next run, which finds the build that is held; it goes on as soon as that run has come to it."""
+    as_dev(host, "touch /tmp/before")
+    process = start(lab, inventory, *words)
+    wait_until(host, "test ~/.local/share/paddock/jobs/build.lock -nt /tmp/before", run=process)
+    as_dev(host, "systemctl --user kill --signal=CONT paddock-build")
+    out, err = process.communicate(timeout=900)
+    return Run(process.returncode, out, err)
 
 
 def wait_until(host: LabHost, script: str, seconds: float = 60, run: subprocess.Popen[str] | None = None) -> None:
