@@ -13,6 +13,7 @@ from tests.lab.common import Lab
 from tests.lab.deploying import Run, Target, deploy, start, target, write_inventory
 from tests.lab.host import LabHost, boot
 from tests.lab.test_main_job import as_dev
+from tests.lab.test_trouble import steal_port, wait_until
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -29,7 +30,7 @@ MODES = {"-y": ["-y"], "confirm": [], "--dry": ["--dry"], "-y --json": ["-y", "-
 @pytest.fixture(scope="module")
 def two(converged_image: Path, deploy_lab: Lab) -> LabHost:
     host = boot("two", converged_image, lab=deploy_lab)
-    as_dev(host, "systemd-run --user --unit=thief --collect python3 -m http.server --bind 127.0.0.1 8099")
+    steal_port(host)
     return host
 
 
@@ -82,9 +83,7 @@ def test_the_second_of_two_runs_says_who_has_the_host_and_since_when(
         tmp_path, [target("one", cache_ram_mib=64, benchmark_depths=[0, 1024, 2048, 3000], benchmark_tokens=900)]
     )
     first = start(deploy_lab, slow, "-y")
-    as_dev(
-        converged, "for i in $(seq 300); do test -e ~/.local/share/paddock/run.lock && exit; sleep 0.1; done; exit 1"
-    )
+    wait_until(converged, "test -e ~/.local/share/paddock/run.lock", run=first)
     second = deploy(deploy_lab, write_inventory(folder, [target("one", cache_ram_mib=32)]), "-y")
     out, err = first.communicate(timeout=600)
     assert first.returncode == 0, out + err
@@ -97,9 +96,7 @@ def test_the_second_of_two_runs_says_who_has_the_host_and_since_when(
 def test_a_run_that_was_killed_holds_nobody_up(converged: LabHost, deploy_lab: Lab, folder: Path) -> None:
     inventory = write_inventory(folder, [target("one", cache_ram_mib=96, benchmark_depths=[])])
     killed = start(deploy_lab, inventory, "-y")
-    as_dev(
-        converged, "for i in $(seq 300); do test -e ~/.local/share/paddock/run.lock && exit; sleep 0.1; done; exit 1"
-    )
+    wait_until(converged, "test -e ~/.local/share/paddock/run.lock", run=killed)
     killed.kill()
     killed.communicate(timeout=30)
     again = deploy(deploy_lab, inventory, "-y")
