@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.lab import models
-from tests.lab.model_lab import GEMMA, ROOT, Bench, as_dev, part_size, series, small_disk, wait_for_part
+from tests.lab.model_lab import GEMMA, PART, ROOT, Bench, as_dev, part_size, series, small_disk
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -43,8 +43,10 @@ def test_a_disk_that_fills_up_at_60_percent_is_told_and_what_has_come_is_kept(be
     with small_disk(bench, 1_700_000_000):
         bench.hub.fault("slow", rate=25_000_000, times=None)
         process = bench.start(**GEMMA)
-        wait_for_part(bench, 0.3 * size)
-        bench.host.sh(f"fallocate -l $(($(df --output=avail -B1 {ROOT} | tail -n 1) - {size * 3 // 10})) {ROOT}/filler")
+        # All on the host: each second is a tenth of the model.
+        wait = f"until test $(stat -c %s {PART} 2>/dev/null || echo 0) -ge {size * 3 // 10}; do sleep 0.05; done"
+        left = f"$(($(df --output=avail -B1 {ROOT} | tail -n 1) - {size * 3 // 10}))"
+        bench.host.sh(f"{wait}; fallocate -l {left} {ROOT}/filler", timeout=120)
         out, err = process.communicate(timeout=120)
         assert process.returncode == 1, out + err
         last = err.strip().splitlines()[-1]

@@ -103,7 +103,7 @@ def test_a_card_that_does_not_answer_costs_ten_seconds(host: LabHost) -> None:
     planted.answer(host, 0, delay=300)
     begin = time.monotonic()
     seen, nvidia = gpu(host)
-    assert 10 < time.monotonic() - begin < 15
+    assert 10 < time.monotonic() - begin < 20, "and not ten for each question"
     assert (nvidia.state, seen.xml) == ("lost", None)
     planted.answer(host, 15, "Unable to determine the device handle for GPU 0000:01:00.0: GPU is lost.\n")
     assert gpu(host)[1].state == "lost"
