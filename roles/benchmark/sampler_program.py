@@ -160,14 +160,14 @@ def rpc_servers(pid: int) -> list[int]:
 
 def busy(workers: list[int], stat: str = "/proc/stat") -> tuple[float, float] | None:
     """Processor seconds since the boot that the whole machine was busy for, and of those the workers; proc(5). None
-    where the kernel does not tell, or the first of them is gone."""
+    where the kernel does not tell, or one of them is gone, with all that it had worked."""
     whole = read(stat).split("\n", 1)[0].split()[1:9]
     own = [read(f"/proc/{pid}/stat").rpartition(")")[2].split() for pid in workers]
-    if len(whole) < 8 or not own[0]:
+    if len(whole) < 8 or not all(own):
         return None
     tick = os.sysconf("SC_CLK_TCK")
     idle = int(whole[3]) + int(whole[4])  # the latter waits for a disk
-    return (sum(map(int, whole)) - idle) / tick, sum(int(one[11]) + int(one[12]) for one in own if one) / tick
+    return (sum(map(int, whole)) - idle) / tick, sum(int(one[11]) + int(one[12]) for one in own) / tick
 
 
 def cpu_mhz() -> float | None:

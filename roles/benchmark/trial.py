@@ -89,7 +89,7 @@ def kept(
     return Decision(
         seen.replace(SERVICE, running_stamp=old.stamp, rejected=rejected),
         reasons=(f"go back to release {old.release}: {reason}",),
-        steps=way_back.for_good(scope, reason, notes, lambda _: told(said), seen),
+        steps=(way_back.for_good(scope, reason, notes, lambda _: told(said), seen),),
     )
 
 

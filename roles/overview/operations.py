@@ -75,8 +75,8 @@ def ended(wishes: Wishes) -> Generator[PyinfraCommand]:
 
 
 def ahead(wishes: Wishes, seen: Observation, has_password: bool, tell: Tell) -> Decision:
-    """The preflight, with what the header of a model that is still to come tells. No header is no reason to stop: the
-    host may reach what this machine does not."""
+    """The preflight, with what the model's header tells. No header is no reason to stop: the host may reach what this
+    machine does not."""
     note = ""
     try:
         wishes = header.informed(wishes, seen, tell)

@@ -1,4 +1,4 @@
-"""The way back to the last good service, as steps for whichever manager runs it."""
+"""The way back to the last good service, as a step for whichever manager runs it."""
 
 from __future__ import annotations
 
@@ -24,26 +24,24 @@ def back(scope: Scope, what: str, reason: str, seen: Observation) -> Step:
     return _rollback(scope, what, reason, (), seen)
 
 
-def for_good(
-    scope: Scope, reason: str, notes: tuple[str, str, str], report: Report, seen: Observation
-) -> tuple[Step, ...]:
+def for_good(scope: Scope, reason: str, notes: tuple[str, str, str], report: Report, seen: Observation) -> Step:
     """The same, and it is remembered that the present one was not good enough. `notes`: all services that were taken
     back, as rejected.json; this one's line for the history of benchmarks, and that file."""
-    what, words = "go back to the former release", (seen[HOST].data_dir, *notes)
-    if scope is scopes.USER:
-        return (_rollback(scope, what, reason, words, seen, report),)
-    remember = Step("remember what was taken back", Script(REMEMBER, words), report=report)  # the files are the user's
-    return _rollback(scope, what, reason, (), seen), remember
+    words = (seen[HOST].data_dir, *notes)
+    return _rollback(scope, "go back to the former release", reason, words, seen, report)
 
 
 def _rollback(
     scope: Scope, what: str, reason: str, words: tuple[str, ...], seen: Observation, report: Report | None = None
 ) -> Step:
-    """`words`: what is to be remembered, where the user can do both at once."""
-    program = scope.program(seen[HOST])
+    """`words`: what is to be remembered, in files that are the user's, whoever's service it is."""
+    host = seen[HOST]
+    program = scope.program(host)
     text = USERS + (REMEMBER if words else "")
     work = candidate.switch(text, (program, reason, *words), candidate.load_seconds(seen))
     if scope is scopes.USER:
         return Step(what, job.follow(work), goes_on=job.goes_on(work), report=report)
-    arguments = (program, reason, str(work.seconds), str(work.memory))
-    return Step(what, Script(ROOTS, arguments, root=True, seconds=work.seconds + 120), goes_on=WAITED_FOR)
+    remember = (host.user, host.home, REMEMBER, *words) if words else ()
+    arguments = (program, reason, str(work.seconds), str(work.memory), *remember)
+    script = Script(ROOTS, arguments, root=True, seconds=work.seconds + 120)
+    return Step(what, script, goes_on=WAITED_FOR, report=report)

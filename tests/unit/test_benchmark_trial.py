@@ -106,17 +106,19 @@ def test_what_was_taken_back_is_remembered_on_the_host_and_in_the_history() -> N
     assert list(rejected)[-1] == NEW
 
 
-def test_a_service_of_the_systems_is_taken_back_by_root_and_remembered_by_the_user() -> None:
+def test_a_service_of_the_systems_is_taken_back_by_root_in_one_step_as_whoever_is_cut_off_takes_it_again() -> None:
     decision, told = kept(scope="system")
-    back, remember = decision.steps
-    assert back.script.root
-    assert back.script.args[:2] == (
+    (step,) = decision.steps
+    assert step.script.root
+    assert step.script.args[:2] == (
         "/var/lib/paddock/bin/paddock-switch",
         "release b2-bb was measured slower than b1-aa",
     )
-    assert not remember.script.root
-    assert (back.report, remember.report is None) == (None, False)
+    assert step.script.args[4] == "dev", "who remembers it"
     assert told == []
+    assert step.report
+    step.report([])
+    assert len(told) == 1
 
 
 def test_where_the_user_may_not_be_root_the_systems_stays_and_it_is_said_why() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from roles.service.gate import PROGRAM
 from roles.service.gate.host import Trouble
 from roles.service.gate.switch import rollback, switch
 from tests.unit.gating import LOG, ON_CPU, Start, World, failure, kept, record
@@ -129,3 +133,14 @@ def test_without_a_former_service_there_is_nothing_to_go_back_to(world: World) -
     switch(world.data, record())
     with pytest.raises(Trouble, match="there is no former service to go back to"):
         rollback(world.data, "")
+
+
+def test_its_exit_status_is_its_own_where_nobody_follows_any_more(tmp_path: Path) -> None:
+    program = tmp_path / "bin/paddock-switch"
+    program.parent.mkdir()
+    program.write_text(PROGRAM)
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-ISB", program, "rollback"], stdout=writer, timeout=30, check=False)
+    os.close(writer)
+    assert done.returncode == 1, "as there is no former service; Python's own is 120"

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -114,14 +115,23 @@ def test_a_service_that_outgrew_its_cap_is_seen_after_it_came_back(
     assert look_at_service({**ASK, "key_file": None, "port": 1})["outgrew"] == when
 
 
-def test_what_of_the_systems_was_taken_back_is_seen_where_the_user_remembers_it(home: Path) -> None:
+@pytest.mark.parametrize("works", [local.needs_root(True), local.needs_root(False)])
+def test_what_root_took_back_is_seen_where_the_user_remembers_it_and_what_it_could_not_is_not(
+    home: Path, works: bool
+) -> None:
     (home / ".local/share/paddock").mkdir(parents=True)
     wishes = hosts.wishes(service_scope="system")
     seen = hosts.converged(wishes)
-    seen = seen.replace(HOST, home=str(home), data="")
-    _, remember = way_back.for_good(SYSTEM, "slow", ('{"b1": "slow"}', "{}", HISTORY), lambda _: None, seen)
-    assert local.run(remember.script).returncode == 0
-    assert look_at_service(ask_for_service(wishes))["rejected"] == {"b1": "slow"}
+    seen = seen.replace(HOST, user="root", home=str(home), data="")
+    step = way_back.for_good(SYSTEM, "slow", ('{"b1": "slow"}', "{}", HISTORY), lambda _: None, seen)
+    # The system's manager is this machine's.
+    local.tool(home / "bin", "systemctl", "exit 3\n")
+    path = local.tool(
+        home / "bin", "systemd-run", f"case $* in *'rollback slow') exit {0 if works else 1} ;; esac\nexit 2\n"
+    )
+    done = local.run(replace(step.script, root=False), PATH=path, HOME="/nonexistent")
+    assert done.returncode == (0 if works else 1), done.stderr
+    assert look_at_service(ask_for_service(wishes))["rejected"] == ({"b1": "slow"} if works else {})
 
 
 @pytest.mark.parametrize(("state", "measuring"), [("active", True), ("inactive", False), ("failed", False)])

@@ -131,8 +131,12 @@ def alone(data: str, seconds: float) -> Iterator[None]:
 
 def say(text: str) -> None:
     """For who follows, who may be gone."""
-    with contextlib.suppress(OSError):
+    try:
         print(text, flush=True)
+    except BrokenPipeError:  # what is still unwritten when Python ends would make its exit status 120
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    except OSError:  # a full disk
+        pass
 
 
 def clock(seconds: float) -> str:
