@@ -10,7 +10,6 @@ from pyinfra.api.command import PyinfraCommand
 
 from roles import remote, trouble
 from roles.benchmark import decide, home, trial
-from roles.benchmark.observe import BENCHMARK
 from roles.observation import Observation, context
 from roles.operation import Decision, converge
 from roles.wishes import Wishes
@@ -29,8 +28,7 @@ def alternated(wishes: Wishes) -> Generator[PyinfraCommand]:
     state, host = context()
 
     def in_turns(seen: Observation) -> Decision:
-        last = seen[BENCHMARK].last
-        due = home.measured(host) if state.is_executing else last is not None and not last.run
+        due = home.measured(host) if state.is_executing else trial.to_come(seen)
         return trial.alternated(wishes, remote.has_password(), partial(home.known, state, host), due, seen)
 
     yield from converge(in_turns)

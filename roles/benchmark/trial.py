@@ -34,6 +34,20 @@ def former(seen: Observation) -> str | None:
     return found.group(1) if found and found.group(1) != seen[SERVICE].running_stamp else None
 
 
+def may_switch(wishes: Wishes, seen: Observation) -> bool:
+    """Whether a service of the system's may have to be switched once the figures are there that are to come."""
+    wanted = wishes.settings.benchmark
+    asked = wanted.benchmark_ab or wanted.benchmark_on_regression == "rollback"
+    system = scopes.of(wishes.settings.service) is scopes.SYSTEM
+    return asked and system and to_come(seen) and former(seen) is not None
+
+
+def to_come(seen: Observation) -> bool:
+    """Whether the last figures are predicted ones."""
+    last = seen[BENCHMARK].last
+    return last is not None and not last.run
+
+
 def alternated(
     wishes: Wishes, has_password: bool, known: Callable[[], Sequence[Result]], due: bool, seen: Observation
 ) -> Decision:
@@ -41,7 +55,7 @@ def alternated(
     there are; `due`: the new one has been measured just now."""
     if not (wishes.settings.benchmark.benchmark_ab and due):
         return Decision(seen)
-    if not _may_switch(wishes, has_password, seen):
+    if not _can_switch(wishes, has_password, seen):
         return Decision(seen, left_out=no_root(seen[HOST], "benchmark_ab"))
     old = next((result for result in reversed(known()) if result.stamp == former(seen)), None)
     unit = wanted_unit(wishes, seen)  # raises nothing: what was measured just now could be built
@@ -77,7 +91,7 @@ def kept(
         return Decision(seen)
     if why := _stays(found, seen):
         return Decision(seen, left_out=f"benchmark_on_regression: it stays all the same: {why}")
-    if not _may_switch(wishes, has_password, seen):
+    if not _can_switch(wishes, has_password, seen):
         return Decision(seen, left_out=no_root(seen[HOST], "benchmark_on_regression: it stays all the same"))
     old, now = found.before[-1], found.now[-1]
     reason = f"release {now.release} was measured slower than {old.release}"
@@ -93,7 +107,7 @@ def kept(
     )
 
 
-def _may_switch(wishes: Wishes, has_password: bool, seen: Observation) -> bool:
+def _can_switch(wishes: Wishes, has_password: bool, seen: Observation) -> bool:
     """A service of the system's is root's to switch."""
     return scopes.of(wishes.settings.service) is scopes.USER or seen[HOST].can_be_root(has_password)
 

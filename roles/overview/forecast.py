@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from roles.benchmark import decide as benchmark
+from roles.benchmark import trial
 from roles.browser import decide as browser
 from roles.browser import freed
 from roles.host import HOST, no_root
@@ -31,8 +32,12 @@ def forecast(wishes: Wishes, has_password: bool, seen: Observation) -> list[str]
 
 
 def needs_root(wishes: Wishes, seen: Observation) -> bool:
-    """Whether anything that is due needs root, before anybody is asked for a password."""
-    return any(step.script.root for decision in decisions(wishes, True, seen) for step in decision.steps)
+    """Whether anything that is due needs root, or may once there are figures: nobody is asked for a password after an
+    hour, and no later run would judge them."""
+    for decision in decisions(wishes, True, seen):
+        if any(step.script.root for step in decision.steps) or trial.may_switch(wishes, decision.after):
+            return True
+    return False
 
 
 def without_root(wishes: Wishes, has_password: bool, seen: Observation) -> str | None:

@@ -185,6 +185,20 @@ def test_a_password_is_asked_for_only_where_something_of_roots_is_due() -> None:
     assert needs_root(hosts.wishes(), both), "what is the system's gives way"
 
 
+@pytest.mark.parametrize("wish", [{"benchmark_ab": True}, {"benchmark_on_regression": "rollback"}])
+def test_a_password_is_asked_for_where_only_the_figures_to_come_may_need_it(wish: dict[str, Any]) -> None:
+    former = {"last_good": "Environment=PADDOCK_STAMP=0123456789abcdef\n"}
+    for scope, depths, service, asked in (
+        ("system", [0, 512], former, True),
+        ("system", [0, 512], {}, False),  # there is nothing to go back to
+        ("system", "auto", former, False),  # what is served has been measured
+        ("user", [0, 512], former, False),
+    ):
+        wishes = hosts.wishes(service_scope=scope, benchmark_depths=depths, **wish)
+        seen = away(service=service) if scope == "system" else hosts.converged(wishes, service=service)
+        assert needs_root(wishes, seen) is asked, (scope, depths, service)
+
+
 def test_a_converged_one_rests() -> None:
     for name, each in in_order(SYSTEM).items():
         assert not each(away()).steps, (name, why(each, away()))
