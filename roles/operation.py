@@ -20,7 +20,7 @@ from roles import claim, observation, preview, remote, trouble
 from roles.observation import Observation, Unreadable
 from roles.remote import Script
 
-WAITED_FOR = "it goes on there, and the same command waits for it"  # what a step by root, without a unit, may say
+WAITED_FOR = "it goes on there, and the same command waits for it"  # what a step by root may say
 
 
 @dataclass(frozen=True)
