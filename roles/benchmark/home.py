@@ -76,12 +76,13 @@ def measured(host: Host) -> bool:
     return host.name in _measured
 
 
-def news(state: State, host: Host) -> Comparison | None:
-    """Where this run has measured: fetch the figures, say how they compare, and draw the page when it ends. None where
-    there is nothing to compare them with. What fails here is told, and stops nothing."""
-    if host.name not in _measured:
-        return None
+def news(state: State, host: Host, last: Result | None) -> Comparison | None:
+    """Where this run has measured, or one that was cut off then: fetch the figures, say how they compare, and draw the
+    page when it ends. `last`: the newest run of the host. None where there is nothing to compare it with. What fails
+    here is told, and stops nothing."""
     folder = place(state)
+    if not state.is_executing or not (host.name in _measured or reports.lacks(folder, host.name, last)):
+        return None
     try:
         bring(state, host)
     except (NotCopied, OSError) as error:

@@ -10,6 +10,7 @@ from pyinfra.api.command import PyinfraCommand
 
 from roles import remote, trouble
 from roles.benchmark import decide, home, trial
+from roles.benchmark.observe import BENCHMARK
 from roles.observation import Observation, context
 from roles.operation import Decision, converge
 from roles.wishes import Wishes
@@ -39,7 +40,11 @@ def judged(wishes: Wishes) -> Generator[PyinfraCommand]:
     """New figures are on the controller and compared with those of what was there before; a slower release may go."""
     state, host = context()
     told = partial(trouble.remark, host)
-    yield from converge(lambda seen: trial.kept(wishes, remote.has_password(), home.news(state, host), told, seen))
+
+    def kept(seen: Observation) -> Decision:
+        return trial.kept(wishes, remote.has_password(), home.news(state, host, seen[BENCHMARK].last), told, seen)
+
+    yield from converge(kept)
 
 
 @operation()

@@ -78,6 +78,12 @@ def past(reports: Path, host: str) -> Past:
     return _past(folder(reports, host))
 
 
+def lacks(reports: Path, host: str, last: Result | None) -> bool:
+    """Whether the host's newest run is not here, while others are: whoever measured it did not come to the end."""
+    here = {result.run for result in past(reports, host).results}
+    return bool(here and last and last.run not in here)
+
+
 def fleet(reports: Path) -> dict[str, Past]:
     """All hosts that there are copies of, by name."""
     found = {}

@@ -23,7 +23,7 @@ CARD = ("clocks.sm", "temperature.gpu", "power.draw", "pcie.link.gen.current", "
 # Its old name, which newer drivers know too: clocks_event_reasons.active.
 REASONS = "clocks_throttle_reasons.active"
 PROCESS = ("gpu_uuid", "pid", "used_memory", "name")  # the name last: it may hold commas
-RPC_SERVER = "ggml-rpc-server"
+RPC_SERVERS = ("ggml-rpc-server", "rpc-server")  # the latter in older releases
 
 
 def read(path: str) -> str:
@@ -155,7 +155,7 @@ def rpc_servers(pid: int) -> list[int]:
     """Processes on this host that hold layers for a server, if it has any elsewhere."""
     if "\0--rpc\0" not in read(f"/proc/{pid}/cmdline"):
         return []
-    return [int(path.split("/")[2]) for path in glob.glob("/proc/[0-9]*/comm") if read(path).strip() == RPC_SERVER]
+    return [int(path.split("/")[2]) for path in glob.glob("/proc/[0-9]*/comm") if read(path).strip() in RPC_SERVERS]
 
 
 def busy(workers: list[int], stat: str = "/proc/stat") -> tuple[float, float] | None:

@@ -22,7 +22,7 @@ from roles.memory.words import own_spread, uncounted
 from roles.model.decide import holds, unfit_path
 from roles.model.observe import MODEL
 from roles.observation import Observation
-from roles.operation import Decision, Step
+from roles.operation import WAITED_FOR, Decision, Step
 from roles.remote import Script
 from roles.settings import Settings
 from roles.wishes import ModelPin, Wishes
@@ -115,11 +115,12 @@ def _steps(
     wishes: Wishes, job: dict[str, Any], seconds: int, tell: Callable[[list[str]], None] | None
 ) -> tuple[Step, ...]:
     """The program is run, without a service that fills the card."""
-    step = Step("plan the memory", Script(PROGRAM, (json.dumps(job),), seconds=seconds, python=True), report=tell)
+    script = Script(PROGRAM, (json.dumps(job),), seconds=seconds, python=True)
+    step = Step("plan the memory", script, goes_on=WAITED_FOR, report=tell)
     if not job["pause"] or wishes.settings.service.service_scope == "user":
         return (step,)
     stop, start = (Script(PAUSE, (word,), root=True) for word in ("stop", "start"))  # which the user may not do
-    script = replace(step.script, args=(json.dumps({**job, "pause": False}),))
+    script = replace(script, args=(json.dumps({**job, "pause": False}),))
     step = replace(step, script=script, undo=start)
     return Step("stop llama-server", stop), step, Step("start llama-server again", start)
 

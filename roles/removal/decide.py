@@ -53,7 +53,8 @@ def removed(wanted: Wanted, has_password: bool, observation: Observation) -> Dec
         steps.append(Step("remove the system's service", Script(GIVE_WAY, ("remove",), root=True)))
     if host.data or host.stranded:
         home = (host.user, host.own_data, AWAY, "home")
-        steps.append(Step("bring models and notes home", Script(PLACE, home, root=True, seconds=PLACE_SECONDS)))
+        script = Script(PLACE, home, root=True, seconds=PLACE_SECONDS)
+        steps.append(Step("bring models and notes home", script, goes_on=WAITED_FOR))
     if needs or (may and any(not path.startswith(host.home + "/") for path in seen.paths)):
         goes_on = f"{WAITED_FOR} and removes the rest" if packages else ""  # without them it is over at once
         steps.append(Step("take back what root made", by_root(wanted, host, seen), goes_on=goes_on))

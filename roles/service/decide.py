@@ -76,7 +76,9 @@ def brought_home(wishes: Wishes, observation: Observation) -> Decision:
 def _move(out: bool, observation: Observation) -> Decision:
     host = observation[HOST]
     arguments = (host.user, host.own_data, AWAY, "out" if out else "home")
-    step = Step("move releases and models", Script(PLACE, arguments, root=True, seconds=PLACE_SECONDS))
+    step = Step(
+        "move releases and models", Script(PLACE, arguments, root=True, seconds=PLACE_SECONDS), goes_on=WAITED_FOR
+    )
     why = f"releases and models move to {AWAY if out else host.own_data}"
     return Decision(observation.replace(HOST, data=AWAY if out else "", stranded=False), (why,), (step,))
 

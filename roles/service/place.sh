@@ -2,6 +2,9 @@
 # own folder, the other one, "out" or "home". Their own is a link while it is out; killed anywhere, it goes on.
 user=$1 home=$2 away=$3 way=$4
 umask 022
+# A script whose controller is gone goes on, and another disk takes time.
+exec 9<"$(dirname "$home")"
+flock 9
 # The other folder, once a move of this user's has begun: what is moved says so itself.
 theirs() { test "$(stat -c %U "$away")" = "$user" && grep -qxF "$away" "$away/created/paths" 2>/dev/null; }
 replaced() {

@@ -34,7 +34,7 @@ def for_good(scope: Scope, reason: str, notes: tuple[str, str, str], report: Rep
 def _rollback(
     scope: Scope, what: str, reason: str, words: tuple[str, ...], seen: Observation, report: Report | None = None
 ) -> Step:
-    """`words`: what is to be remembered, in files that are the user's, whoever's service it is."""
+    """`words`: what is to be remembered, in files that are the user's, whosever service it is."""
     host = seen[HOST]
     program = scope.program(host)
     text = USERS + (REMEMBER if words else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import zlib
 from pathlib import Path
@@ -26,9 +27,13 @@ def lines(name: str) -> str:
     return "\n".join(measured.line(**result.model_dump(mode="json")) for result in past) + "\n"
 
 
+def packed(text: str) -> str:
+    return base64.b64encode(zlib.compress(text.encode())).decode()
+
+
 def told(name: str) -> list[str]:
     """As the program on the host tells it."""
-    return ["0", base64.b64encode(zlib.compress(lines(name).encode())).decode()]
+    return ["0", packed(lines(name))]
 
 
 MACHINES = {
@@ -98,3 +103,18 @@ def test_the_page_is_drawn_anew_from_what_is_here(compare: Run, folder: Path) ->
     text = page.read_text("utf-8")
     assert "@fake/ada-laptop" in text, "hosts of another run are not lost"
     assert "▲ better" in text
+
+
+def test_a_deploy_judges_what_one_that_was_cut_off_has_measured(tmp_path: Path) -> None:
+    answers = hosts.converged_answers()
+    now = {**answers["benchmark"]["last"], "run": "2", "rows": [measured.row(0, 0, 20)]}
+    before = {**now, "run": "1", "release": "b1-aa", "stamp": "0" * 16, "rows": [measured.row(0, 0, 30)]}
+    former, newest = (json.dumps(each) + "\n" for each in (before, now))
+    reports.add(tmp_path / "reports", "@fake/desk", ["0", packed(former)])
+    machine = host({**answers, "benchmark": {"last": now}}, {"benchmarks.jsonl": [str(len(former)), packed(newest)]})
+    run = runs.run(tmp_path, {"desk": machine}, "-y")
+    assert run.code == 0, run.err
+    verdict = next(word for word in run.last_words("desk") if "worse than before" in word)
+    assert "tg on an empty context -33.3 %" in verdict
+    again = runs.run(tmp_path, {"desk": machine}, "-y")
+    assert "worse than before" not in again.err, "it is judged once"

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roles.benchmark import home, reports
+from roles.benchmark.record import Result
 from roles.benchmark.reports import NotCopied, Past
 from tests.unit import measured
 from tests.unit.programs import ROLES, assert_old_python_can_run
@@ -103,6 +104,21 @@ def test_a_history_comes_home_and_later_only_what_is_new(copied: Copied) -> None
     assert copied.take() == ["1", "2", "3"]
     assert copied.take() == ["1", "2", "3"], "and nothing is there twice"
     assert (copied.reports / reports.folder_name("Lap/top") / reports.FILE).read_text() == copied.file.read_text()
+
+
+def test_what_a_run_measured_that_was_cut_off_is_lacking_until_it_is_copied(copied: Copied) -> None:
+    def lacks(run: str) -> bool:
+        return reports.lacks(copied.reports, "Lap/top", Result.model_validate(measured.entry(run=run)))
+
+    assert not lacks("1"), "another controller has measured, and judged: nothing of this host was ever here"
+    copied.append(line("1"))
+    copied.take()
+    assert not lacks("1")
+    copied.append(line("2"))
+    assert lacks("2")
+    copied.take()
+    assert not lacks("2")
+    assert not reports.lacks(copied.reports, "Lap/top", None)
 
 
 def test_a_host_without_a_history_has_an_empty_one(copied: Copied) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from roles.benchmark import sampler_program as sampler
 from roles.benchmark import watch_program
-from roles.benchmark.sampler_program import POINTS, RPC_SERVER, Gpu, Process, Series, busy, read, rpc_servers
+from roles.benchmark.sampler_program import POINTS, RPC_SERVERS, Gpu, Process, Series, busy, read, rpc_servers
 from roles.benchmark.watch_program import Watch
 from tests.unit import fake_systemd, local, measuring
 
@@ -118,13 +118,13 @@ def test_what_others_work_is_what_the_server_did_not(tmp_path: Path) -> None:
 
 
 def test_an_rpc_server_on_this_host_works_for_a_server_that_has_layers_elsewhere(tmp_path: Path) -> None:
-    program = tmp_path / RPC_SERVER
+    program = tmp_path / RPC_SERVERS[0]
     program.symlink_to("/bin/sleep")  # the kernel takes a process's name from the path
     waits = [sys.executable, "-c", "import time; time.sleep(30)", "--rpc", "127.0.0.1:50052"]
     with subprocess.Popen([program, "30"]) as rpc, subprocess.Popen(waits) as server:
         try:
             seen(lambda: "--rpc" in read(f"/proc/{server.pid}/cmdline"))
-            seen(lambda: read(f"/proc/{rpc.pid}/comm").strip() == RPC_SERVER)
+            seen(lambda: read(f"/proc/{rpc.pid}/comm").strip() == RPC_SERVERS[0])
             assert rpc.pid in rpc_servers(server.pid)
             assert rpc_servers(rpc.pid) == []
         finally:
