@@ -13,8 +13,8 @@ SPREAD = 0.10  # of the median: samples further apart than that are few for a ve
 DROP = 0.85  # of the clock at the start
 LATE = 0.05, 0.25  # a share of the server's own time, and seconds: more than both is a disagreement
 OFTEN = 0.05  # of all samples
-OTHERS = 0.5  # processors that others keep busy; llama.cpp's threads wait for the slowest of them
-FULL = 0.9  # of all processors: where fewer are busy, nobody waits for one
+OTHERS = 0.5, 0.1  # processors that others keep busy, and a share of the cores: more than both is a doubt
+FULL = 0.9  # of the cores: where fewer are busy, nobody waits for one. llama.cpp's threads wait for the slowest of them
 REFAULTS = 256 << 20  # bytes
 # NVML's nvmlClocksEventReasons: what slows a card down against its will.
 SLOWED_BY = {0x8: "hardware slowdown", 0x20: "heat", 0x40: "heat", 0x80: "a power brake"}
@@ -46,7 +46,7 @@ def of_machine(resources: dict[str, Any], counts: dict[str, Any], quota: str | N
         found.append(flag("refaults", f"{refaults >> 20} MiB of the model were read from the disk again: RAM is short"))
     if others := counts["others"]:
         found.append(flag("other_gpu_process", "the GPU was shared with " + ", ".join(sorted(others)[:5])))
-    found += other_work(counts)
+    found += other_work(counts, physical_cores())
     slowed = dict.fromkeys(SLOWED_BY.values(), 0)
     for bit, why in SLOWED_BY.items():
         slowed[why] = max(slowed[why], counts["reasons"].get(str(bit), 0))
@@ -58,14 +58,20 @@ def of_machine(resources: dict[str, Any], counts: dict[str, Any], quota: str | N
     return found + clock_drops(resources)
 
 
-def other_work(counts: dict[str, Any]) -> list[Any]:
-    """Processors that the server had to share."""
-    processors, watched = os.cpu_count() or 1, counts.get("watched", 0.0)
+def other_work(counts: dict[str, Any], cores: int) -> list[Any]:
+    """Cores that the server had to share."""
+    (least, share), watched = OTHERS, counts.get("watched", 0.0)
     others, whole = counts.get("others_worked", 0.0), counts.get("worked", 0.0)
-    if others <= OTHERS * watched or whole <= FULL * processors * watched:
+    if others <= max(least, share * cores) * watched or whole <= FULL * cores * watched:
         return []
-    told = f"others kept {others / watched:.1f} of {processors} processors busy meanwhile, and none was free"
+    told = f"others kept {others / watched:.1f} processors busy meanwhile, and none of {cores} cores was free"
     return [flag("other_cpu_work", told)]
+
+
+def physical_cores(root: str = "/sys/devices/system/cpu") -> int:
+    """As many threads as llama.cpp has by itself; two that share a core are no faster than one and a bit."""
+    siblings = {read(path) for path in glob.glob(root + "/cpu[0-9]*/topology/thread_siblings_list")} - {""}
+    return len(siblings) or os.cpu_count() or 1
 
 
 def clock_drops(resources: dict[str, Any]) -> list[Any]:

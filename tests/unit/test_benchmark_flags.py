@@ -59,20 +59,32 @@ def test_each_trouble_has_its_flag(told: dict[str, Any], sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("others", "idle", "told"),
+    ("others", "whole", "cores", "told"),
     [
-        (150.0, 0.0, True),
-        (150.0, 0.2, False),  # whoever needs a processor finds one
-        (40.0, 0.0, False),
+        (1.5, 2.0, 2, True),
+        (1.5, 1.6, 2, False),  # whoever needs a core finds one
+        (0.4, 2.0, 2, False),
+        (4.0, 12.0, 8, True),  # of 16 processors, two to a core
+        (4.0, 5.0, 8, False),  # all layers are on a card
+        (0.7, 8.7, 8, False),  # a desktop in use
     ],
 )
-def test_processors_that_others_kept_busy_are_told_where_the_server_had_to_share_them(
-    others: float, idle: float, told: bool
+def test_what_others_worked_is_told_where_the_server_had_to_share_its_cores(
+    others: float, whole: float, cores: int, told: bool
 ) -> None:
-    processors = os.cpu_count() or 1
-    found = of_machine(watched=100.0, others_worked=others, worked=100.0 * processors * (1 - idle))
-    sentence = f"other_cpu_work: others kept 1.5 of {processors} processors busy meanwhile, and none was free"
-    assert found == [sentence] * told
+    found = flags.other_work({"watched": 100.0, "others_worked": others * 100, "worked": whole * 100}, cores)
+    why = f"others kept {others} processors busy meanwhile, and none of {cores} cores was free"
+    assert found == [{"flag": "other_cpu_work", "why": why}] * told
+    assert flags.other_work({}, cores) == []
+
+
+def test_two_processors_of_a_core_are_one_core(tmp_path: Path) -> None:
+    for number, siblings in enumerate(["0,2", "1,3", "0,2", "1,3"]):
+        place = tmp_path / f"cpu{number}/topology"
+        place.mkdir(parents=True)
+        (place / "thread_siblings_list").write_text(siblings + "\n")
+    assert flags.physical_cores(str(tmp_path)) == 2
+    assert flags.physical_cores(str(tmp_path / "none")) == os.cpu_count()
 
 
 def clocks(values: Sequence[float | None], what: str = "pp", name: str = "gpu_clock_mhz") -> list[Any]:
