@@ -13,6 +13,12 @@ from roles.benchmark.record import Flag, Result
 from roles.benchmark.table import depth_name
 
 MOST = 5  # runs of a baseline; older ones are of another season
+# What Paddock chose, as the command line calls it, with the setting that may say it and the result's field.
+CHOSEN = (
+    ("-ngl", "gpu_layers", "n_gpu_layers"),
+    ("--n-cpu-moe", "n_cpu_moe", "n_cpu_moe"),
+    ("-t", "threads", "n_threads"),
+)
 # Flags that take no trust away: the judge sees the spread itself, and the others are what the service is like.
 HARMLESS = {"wide_spread", "few_tokens", "no_prompt_cache"}
 # Settings that are another release, which is told already, or no matter to a figure: requests have their temperature.
@@ -73,9 +79,9 @@ def _inputs(before: Result, now: Result) -> Iterator[tuple[What, str, Any, Any]]
     keys = sorted({*before.settings, *now.settings} - APART)
     for key in keys:
         yield "settings", key, before.settings.get(key), now.settings.get(key)
-    if all(before.settings.get(key) == now.settings.get(key) for key in keys):  # what Paddock chose by itself
-        for name in ("n_gpu_layers", "n_cpu_moe", "n_threads"):
-            yield "settings", name, getattr(before, name), getattr(now, name)
+    for option, key, field in CHOSEN:
+        if before.settings.get(key) == now.settings.get(key):  # else that is told already
+            yield "settings", option, getattr(before, field), getattr(now, field)
     yield "measuring", "benchmark_tokens", before.tokens, now.tokens
 
 

@@ -77,7 +77,7 @@ def alternated(
                 Step(f"measure the {name} release, {where}", job.follow(run), goes_on=job.goes_on(run), undo=back)
             )
     last = seen[BENCHMARK].last
-    told_of = f"measure {old.release} and {new['release']} in alternation, {ROUNDS} times each"
+    told_of = f"measure what was served before and what is served now in alternation, {ROUNDS} times each"
     after = seen.replace(BENCHMARK, last=last.model_copy(update={"run": "alternated"}) if last else None)
     return Decision(after, reasons=(told_of,), steps=tuple(steps))
 
@@ -129,7 +129,10 @@ def _stays(found: Comparison, seen: Observation) -> str | None:
     """Why nothing is taken back; None where it is."""
     if found.flags:
         return "its figures cannot be trusted"
-    if others := {each.what for each in found.inputs} - {"release"}:
+    changed = {each.what for each in found.inputs}
+    if changed and "release" not in changed:
+        return f"it is no other release ({', '.join(sorted(changed))} changed), and what you chose is yours"
+    if others := changed - {"release"}:
         return f"the release is not all that changed ({', '.join(sorted(others))}), and what you chose is yours"
     if not found.inputs or former(seen) != found.before[-1].stamp:
         return "what was measured before is not on the host any more"

@@ -32,7 +32,8 @@ def verdict(found: Comparison) -> str:
         said.append(f"not to be trusted: {', '.join(found.flags[:2])}")
     if same and judged.blur > ENOUGH:
         least = f"{judged.blur * 100:.0f} %"
-        said.append(f"a change below {least} could not have been seen; measure again, or set benchmark_ab")
+        more = "" if found.now[-1].kind == "ab" else ", or set benchmark_ab"
+        said.append(f"a change below {least} could not have been seen; measure again{more}")
     return tidy(f"{changed(found)}: {'; '.join(said)}")
 
 

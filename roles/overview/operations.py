@@ -20,7 +20,7 @@ from roles.operation import Decision, Step, converge
 from roles.overview import memory, record, start
 from roles.overview.forecast import forecast, needs_root, without_root
 from roles.overview.preflight import preflight, verdict
-from roles.overview.summary import summary
+from roles.overview.summary import MEASURING, summary
 from roles.service.observe import SERVICE
 from roles.service.reasons import stopped_by_hand
 from roles.wishes import Wishes
@@ -41,6 +41,8 @@ def checked(wishes: Wishes) -> Generator[PyinfraCommand]:
             trouble.verdict(host, told(seen))
             if state.is_executing:
                 host.log(trouble.verdict_of(host))
+            elif seen[SERVICE].measuring:  # in what is foreseen it is over
+                host.log(MEASURING)
         return decision
 
     def told(seen: Observation) -> str:

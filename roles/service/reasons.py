@@ -18,6 +18,8 @@ from roles.settings import Benchmark, Service
 
 def reasons(unit: Unit, seen: ServiceSeen) -> list[str]:
     """Nothing where the service is as wanted."""
+    if seen.unit is None and seen.elsewhere:
+        return [f"start llama-server: {UNIT} is in the other manager, where it stops and is removed"]
     if seen.unit is None:
         return [f"start llama-server: {UNIT} is not on this host yet"]
     found = []

@@ -43,15 +43,24 @@ CARD = {"name": "RTX 3050", "uuid": "GPU-1", "memory_total": 6144}
         ({"settings": {"ubatch": 512}}, {"settings": {"ubatch": 2048}}, ["ubatch 512 -> 2048"]),
         ({"settings": {"a": 1}}, {"settings": {"b": 2}}, ["a 1 -> none", "b none -> 2"]),
         ({"settings": {"a": [1, 2]}}, {"settings": {"a": []}}, ["a 1 2 -> none"]),
-        ({"n_cpu_moe": 44}, {"n_cpu_moe": 43}, ["n_cpu_moe 44 -> 43"]),
-        # What the inventory says explains what came of it: it is told once.
-        ({"n_cpu_moe": 44, "settings": {"a": 1}}, {"n_cpu_moe": 43, "settings": {"a": 2}}, ["a 1 -> 2"]),
+        ({"n_cpu_moe": 44}, {"n_cpu_moe": 43}, ["--n-cpu-moe 44 -> 43"]),
+        # Another split, by a limit of the VRAM say, is no matter of the setting that changed beside it.
+        (
+            {"n_cpu_moe": 44, "settings": {"a": 1}},
+            {"n_cpu_moe": 43, "settings": {"a": 2}},
+            ["a 1 -> 2", "--n-cpu-moe 44 -> 43"],
+        ),
+        (
+            {"n_cpu_moe": 44, "settings": {"n_cpu_moe": 44}},
+            {"n_cpu_moe": 43, "settings": {"n_cpu_moe": "auto"}},
+            ["n_cpu_moe 44 -> auto"],
+        ),
         # Each request says its own temperature.
         ({"settings": {"temperature": 0.6}}, {"settings": {"temperature": 0.7}}, []),
         (
             {"n_cpu_moe": 44, "settings": {"temperature": 0.6, "llama_ref": "b1"}},
             {"n_cpu_moe": 43, "settings": {"temperature": 0.7, "llama_ref": "b2"}},
-            ["n_cpu_moe 44 -> 43"],
+            ["--n-cpu-moe 44 -> 43"],
         ),
         ({"tokens": 64}, {"tokens": 128}, ["benchmark_tokens 64 -> 128"]),
         ({"cpu_info": "Ryzen 5"}, {"cpu_info": "Ryzen 7"}, ["processor Ryzen 5 -> Ryzen 7"]),
@@ -164,6 +173,8 @@ def test_a_verdict_that_could_not_have_seen_a_tenth_says_so() -> None:
         for at, samples in enumerate(wild)
     ]
     assert "could not have been seen; measure again, or set benchmark_ab" in words.verdict(compared(*runs))
+    in_turns = [each.model_copy(update={"kind": "ab"}) for each in runs]
+    assert words.verdict(compared(*in_turns)).endswith("could not have been seen; measure again")
 
 
 def test_runs_without_a_depth_in_common_get_no_verdict() -> None:

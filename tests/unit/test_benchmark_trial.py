@@ -85,6 +85,7 @@ CONTEXT = {"llama_ref": "b2-bb", "context": 65536}
         ((result("1", OLD), result("2", NEW, 0.7, flags=FLAG)), {}, "its figures cannot be trusted"),
         ((result("1", OLD), result("2", NEW, 0.7, settings=CONTEXT)), {}, "is not all that changed (settings)"),
         ((result("1", OLD), result("2", NEW, 0.7, driver="580")), {}, "is not all that changed (driver)"),
+        ((result("1", OLD, release="b2-bb", settings=CONTEXT), result("2", NEW, 0.7)), {}, "it is no other release ("),
         (SLOWER, {"service": {"last_good": None}}, "is not on the host any more"),
         (SLOWER, {"service": {"last_good": FORMER.replace(OLD, "9" * 16)}}, "is not on the host any more"),
         ((result("1", NEW), result("2", NEW, 0.7)), {}, "is not on the host any more"),  # the machine is slower

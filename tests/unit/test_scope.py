@@ -151,7 +151,9 @@ def test_a_model_in_a_home_can_be_read(path: str, said: str) -> None:
 
 def test_the_users_service_gives_way_as_the_systems_starts_and_the_other_way_round() -> None:
     start = partial(decide.running, SYSTEM)
-    [step] = acting(start, decide.guarded(SYSTEM, PLACED(fresh()).after).after).steps
+    decision = acting(start, decide.guarded(SYSTEM, PLACED(fresh()).after).after)
+    assert "is in the other manager, where it stops and is removed" in decision.reasons[0]
+    [step] = decision.steps
     assert step.script.root
     assert json.loads(step.script.args[1])["manager"] == "system"
     told = hosts.converged(service={"elsewhere": True})
