@@ -152,13 +152,13 @@ def test_https_is_left_for_nothing_less(
 
 
 def test_a_rate_is_kept(host: Host) -> None:
-    # curl lets the first megabytes pass before it measures, so that the file must be bigger than the others here.
+    # curl lets megabytes pass before it measures, the more the busier the machine is: half of the file, say.
     big = host.home / "big.gguf"
     big.write_bytes(b"GGUF" + bytes(20_000_000))
     repo = Repo("lab/big")
     repo.commit({"big.gguf": big})
     host.hub.add(repo)
-    host.repo, host.files, host.rate = "lab/big", ("big.gguf",), 10_000_000
+    host.repo, host.files, host.rate = "lab/big", ("big.gguf",), 5_000_000
     began = time.monotonic()
     assert host.run()[0] == 0
-    assert time.monotonic() - began > 1.2
+    assert time.monotonic() - began > 1.0, "it takes a fifth of that where nothing holds it back"
