@@ -33,7 +33,7 @@ def look_at_service(ask: dict[str, Any]) -> dict[str, Any]:
             return None
         return told if isinstance(told, dict) else None
 
-    # That one the deploying user keeps, whoever's service it was.
+    # That one the deploying user keeps, whosever service it was.
     rejected = kept("rejected.json", os.path.expanduser(ask["kept"])) or {}
     names = ["ActiveState", "SubState", "UnitFileState", "MainPID", "NRestarts", "NeedDaemonReload", "Result"]
     names += ["MemoryCurrent", "MemoryPeak", "InactiveEnterTimestampMonotonic", "LoadState", "DropInPaths"]
